@@ -1,0 +1,188 @@
+//! One channel's 512 bytes in the domain, line by line, and who writes each line.
+//!
+//! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
+//! Not here: the bytes in flight (a slab of the domain), the meaning of the words (word.rs).
+use crate::word::{H, M, T};
+use byway_mem::domain::Domain;
+use byway_mem::layout::{CHANNEL_BYTES, SLAB_BYTES};
+use byway_mem::registry::Key;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+/// The room that stays free for a pump, so that the kernel's chunk always fits behind the ring's bytes.
+pub const SLACK: u64 = 4096;
+/// PIPE_BUF of Linux; also the most that K holds while the channel is open.
+pub const PIPE_BUF: usize = 4096;
+const NO_SLAB: u32 = u32::MAX;
+
+#[repr(C, align(64))]
+pub struct Line<V>(pub V);
+
+/// Cold facts, written at creation, opening and handing back.
+#[repr(C)]
+pub struct Facts {
+    pub key: Key,
+    pub slab: AtomicU32,
+    pub pending: AtomicU32,
+    pub forever: AtomicU8,
+    pub shrunk: AtomicU8,
+    pub why: AtomicU8,
+    _pad: u8,
+    pub size: AtomicU32,
+    pub intent: AtomicU64,
+}
+
+/// Written by readers' policy.
+#[repr(C)]
+pub struct ReaderSide {
+    pub cpu: AtomicU32,
+    pub history: AtomicU32,
+    pub bytes: AtomicU64,
+    pub waits: AtomicU64,
+    pub name: [AtomicU64; 2],
+}
+
+/// Written by writers' policy.
+#[repr(C)]
+pub struct WriterSide {
+    pub cpu: AtomicU32,
+    pub history: AtomicU32,
+    pub bytes: AtomicU64,
+    pub native_bytes: AtomicU64,
+    pub native_ops: AtomicU64,
+    pub looked: AtomicU64,
+    pub epoch: AtomicU32,
+    /// 1 while a writer is in a wait: its burst is complete.
+    pub waiting: AtomicU32,
+    pub name: [AtomicU64; 2],
+}
+
+/// A channel slot.
+#[repr(C)]
+pub struct Channel {
+    pub facts: Line<Facts>,
+    t: Line<AtomicU64>,
+    h: Line<AtomicU64>,
+    m: Line<AtomicU64>,
+    pub reader: Line<ReaderSide>,
+    pub writer: Line<WriterSide>,
+}
+
+const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
+
+/// Why a channel went, or stays, in the kernel; shown by `--explain`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Why {
+    NotYet = 0,
+    Readiness = 1,
+    SecondReader = 2,
+    Splice = 3,
+    Control = 4,
+    Passed = 5,
+    NotTakingPart = 6,
+    Memory = 7,
+    Address = 8,
+    Vector = 9,
+    Credentials = 10,
+    Damaged = 11,
+}
+
+impl Channel {
+    /// The channel in slot `i`.
+    pub fn at(d: Domain, i: usize) -> Option<&'static Channel> {
+        // SAFETY: the slot is inside the mapping, aligned to 512, and holds only atomics.
+        d.channel(i).map(|p| unsafe { &*(p as *const Channel) })
+    }
+
+    /// Fills a claimed slot: closed, empty.
+    pub fn reset(&self, size: usize) {
+        let f = &self.facts.0;
+        f.slab.store(NO_SLAB, Relaxed);
+        f.pending.store(0, Relaxed);
+        f.forever.store(0, Relaxed);
+        f.shrunk.store(0, Relaxed);
+        f.why.store(0, Relaxed);
+        f.size.store(size as u32, Relaxed);
+        f.intent.store(0, Relaxed);
+        self.t.0.store(T::CLOSED, Relaxed);
+        self.h.0.store(0, Relaxed);
+        self.m.0.store(0, Relaxed);
+        for c in [&self.reader.0.history, &self.writer.0.history] {
+            c.store(128, Relaxed);
+        }
+        for c in [&self.reader.0.bytes, &self.reader.0.waits, &self.writer.0.bytes] {
+            c.store(0, Relaxed);
+        }
+        for c in [&self.writer.0.native_bytes, &self.writer.0.native_ops, &self.writer.0.looked] {
+            c.store(0, Relaxed);
+        }
+        for n in self.reader.0.name.iter().chain(&self.writer.0.name) {
+            n.store(0, Relaxed);
+        }
+    }
+
+    pub fn t(&self) -> T {
+        // EDGE E1: the bytes up to W are seen with W.
+        T(self.t.0.load(Acquire))
+    }
+    pub fn h(&self) -> H {
+        // EDGE E3: a place is reused only after its bytes were copied out.
+        H(self.h.0.load(Acquire))
+    }
+    pub fn m(&self) -> M {
+        // EDGE E2: loaded after T, so that it is at least as new as T.
+        M(self.m.0.load(Acquire))
+    }
+    pub fn set_m(&self, m: M) {
+        // EDGE E2: stored before the CAS on T, or the kernel write, that makes it matter.
+        self.m.0.store(m.0, Release);
+    }
+    /// M to none, if it is still `old`.
+    pub fn clear_m(&self, old: M) -> bool {
+        // EDGE E2: as `set_m`.
+        self.m.0.compare_exchange(old.0, old.none().0, AcqRel, Relaxed).is_ok()
+    }
+    pub fn cas_t(&self, old: T, new: T) -> Result<(), T> {
+        // EDGE E1, E4: publishes the bytes below W; total order of arming and publishing.
+        self.t.0.compare_exchange(old.0, new.0, AcqRel, Acquire).map(|_| ()).map_err(T)
+    }
+    pub fn cas_h(&self, old: H, new: H) -> bool {
+        // EDGE E3: the bytes are copied out before their place is free.
+        self.h.0.compare_exchange(old.0, new.0, AcqRel, Acquire).is_ok()
+    }
+
+    /// The slab of this channel, if it has one that exists.
+    pub fn ring(&self, d: Domain) -> Option<Ring> {
+        let i = self.facts.0.slab.load(Relaxed) as usize;
+        d.slab(i).map(|base| Ring { base })
+    }
+    pub fn set_slab(&self, i: Option<usize>) {
+        self.facts.0.slab.store(i.map_or(NO_SLAB, |i| i as u32), Relaxed);
+    }
+    pub fn slab(&self) -> Option<usize> {
+        let i = self.facts.0.slab.load(Relaxed);
+        (i != NO_SLAB).then_some(i as usize)
+    }
+    pub fn forever(&self) -> bool {
+        self.facts.0.forever.load(Relaxed) != 0
+    }
+}
+
+/// The bytes of a ring: a slab, addressed by position.
+#[derive(Clone, Copy)]
+pub struct Ring {
+    base: *mut u8,
+}
+
+impl Ring {
+    pub const BYTES: u64 = SLAB_BYTES as u64;
+
+    /// The run that starts at position `at`: its address, and how many bytes to the wrap.
+    #[inline]
+    pub fn run(self, at: u64) -> (*mut u8, usize) {
+        let o = (at % Self::BYTES) as usize;
+        // SAFETY: `o` is below the slab's size.
+        (unsafe { self.base.add(o) }, SLAB_BYTES - o)
+    }
+}

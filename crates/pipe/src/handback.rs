@@ -1,0 +1,314 @@
+//! Opening a channel, and giving it back to the kernel: the only places that move bytes between K and the ring.
+//!
+//! Invariant: at every instant each byte is in the ring or in K, in stream order, or an intent says which of the two
+//! holds (a kernel read or write of all of it is one system call, so a SIGKILL falls before or after it).
+//! Not here: when to hand back; that is the dispatcher's decision.
+//!
+//! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
+//! neither EOF nor SIGPIPE is made on the way.
+use crate::Me;
+use crate::channel::{Channel, Ring, Why};
+use crate::lock;
+use crate::word::{H, T};
+use byway_mem::zone;
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::syscall::{call3, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What was about to be moved: kind, and how many bytes K held.
+const OPENING: u64 = 1 << 60;
+const PUMPING: u64 = 2 << 60;
+const SPILLING: u64 = 3 << 60;
+const KIND: u64 = 3 << 60;
+
+fn intend(ch: &Channel, kind: u64, held: usize) {
+    ch.facts.0.intent.store(kind | held as u64, Relaxed);
+}
+
+/// Reads up to `n` bytes of K into the ring at `at`. Returns how many.
+fn pull(tmp: usize, ring: Ring, mut at: u64, n: usize) -> usize {
+    let mut got = 0;
+    while got < n {
+        let (p, wrap) = ring.run(at);
+        // SAFETY: the places are free and ours; `wrap` stays inside the slab.
+        let k = unsafe { call3(nr::READ, tmp, p as usize, wrap.min(n - got)) };
+        if k <= 0 {
+            break;
+        }
+        got += k as usize;
+        at += k as u64;
+    }
+    got
+}
+
+/// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
+pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
+    use byway_mem::layout::flags::NO_CARRY;
+    let t = ch.t();
+    if !t.closed() || t.kw() > 0 || t.nsl() > 1 || t.wl() != 0 || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0 {
+        return false;
+    }
+    if ch.facts.0.pending.load(Relaxed) != 0 {
+        return false;
+    }
+    if ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+        return false;
+    }
+    let ok = opened(me, ch, fd);
+    if !ok {
+        lock::drop(me, ch);
+    }
+    ok
+}
+
+fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
+    // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
+    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() {
+        return false;
+    }
+    // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
+    let mut p = lock::Patience::new();
+    while ch.t().nsl() > 0 && file::fionread(fd) != 0 {
+        if p.turns() > 100 {
+            return false;
+        }
+        p.wait(me.cpus);
+    }
+    if ch.slab().is_none() {
+        match zone::take(me.domain) {
+            Some(i) => ch.set_slab(Some(i)),
+            None => {
+                ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+                ch.writer.0.native_ops.store(0, Relaxed);
+                ch.writer.0.native_bytes.store(0, Relaxed);
+                return false;
+            }
+        }
+    }
+    let Some(ring) = ch.ring(me.domain) else { return false };
+    let tmp = file::reopen(fd);
+    if failed(tmp) {
+        ch.facts.0.forever.store(1, Relaxed);
+        ch.facts.0.why.store(Why::Control as u8, Relaxed);
+        return false;
+    }
+    let tmp = tmp as usize;
+    let held = file::fionread(tmp);
+    let t = ch.t();
+    let r = ch.h().r();
+    // What lies in the ring must always fit into K (principle: a hand-back never blocks).
+    let size = ch.facts.0.size.load(Relaxed) as usize;
+    let grown = file::fcntl(tmp, file::F_SETPIPE_SZ, 2 * Ring::BYTES as usize);
+    file::fcntl(tmp, file::F_SETPIPE_SZ, size);
+    if failed(grown) {
+        file::close(tmp);
+        ch.facts.0.forever.store(1, Relaxed);
+        ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+        return false;
+    }
+    if held > (Ring::BYTES / 2) as usize || (held > 0 && t.nsl() > 0) {
+        file::close(tmp);
+        return false;
+    }
+    intend(ch, OPENING, held);
+    let got = pull(tmp, ring, r, held);
+    file::close(tmp);
+    ch.set_m(ch.m().none());
+    let mut t = ch.t();
+    loop {
+        let open = t.with_w((r as u32).wrapping_add(got as u32)).with_wl(0).without(T::CLOSED | T::RUNG);
+        match ch.cas_t(t, open) {
+            Ok(()) => break,
+            Err(now) => t = now,
+        }
+    }
+    intend(ch, 0, 0);
+    true
+}
+
+/// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
+pub fn pump(me: &Me, ch: &Channel, fd: usize) {
+    let t = ch.t();
+    if t.wl() != 0 || t.nsl() != 0 || t.closed() || ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+        return;
+    }
+    let r = ch.h().r();
+    if lock::try_hold(me, ch, r, H::KR) {
+        pump_locked(ch, fd, r, me);
+        lock::release(me, ch, r);
+    }
+    lock::drop(me, ch);
+}
+
+/// Under both locks. True when K is empty afterwards.
+fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
+    let (t, m) = (ch.t(), ch.m());
+    let pos = t.wide(r);
+    let Some(ring) = ch.ring(me.domain) else { return false };
+    if !m.valid() {
+        return true;
+    }
+    if m.p() != pos || pos - r > Ring::BYTES - 4096 {
+        return false;
+    }
+    let held = file::fionread(fd);
+    if held > 4096 {
+        return false;
+    }
+    intend(ch, PUMPING, held);
+    let got = pull(fd, ring, pos, held);
+    ch.clear_m(m);
+    let _ = ch.cas_t(t, t.with_w(t.w().wrapping_add(got as u32)));
+    intend(ch, 0, 0);
+    true
+}
+
+/// Closes the ring: every byte of it into K, in order. `forever`: never opened again.
+pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
+    if forever {
+        ch.facts.0.forever.store(1, Relaxed);
+        if ch.facts.0.why.load(Relaxed) == 0 {
+            ch.facts.0.why.store(why as u8, Relaxed);
+        }
+    }
+    // An opening in progress holds the lock while the channel is still closed: wait for it.
+    if lock::take(me, ch, fd, |t| t.closed() && t.wl() == 0).is_none() {
+        return;
+    }
+    if ch.t().closed() {
+        lock::drop(me, ch);
+        return;
+    }
+    let r = lock::hold(me, ch, H::SP);
+    spill(me, ch, fd, r);
+}
+
+/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go.
+fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
+    let tmp = file::reopen(fd);
+    let tmp_fd = if failed(tmp) { fd } else { tmp as usize };
+    let size = ch.facts.0.size.load(Relaxed) as usize;
+    if ch.m().valid() && ch.m().p() > r {
+        pump_locked(ch, tmp_fd, r, me);
+    }
+    let t = ch.t();
+    let pos = t.wide(r);
+    let n = (pos - r) as usize;
+    if let (true, Some(ring)) = (n > 0 && pos - r <= Ring::BYTES, ch.ring(me.domain)) {
+        let held = file::fionread(tmp_fd);
+        let room = (n + held + 8192).next_power_of_two().max(size);
+        file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
+        intend(ch, SPILLING, held);
+        let (p, wrap) = ring.run(r);
+        let (q, _) = ring.run(0);
+        let first = n.min(wrap);
+        let mut v = [first_iov(p, first), first_iov(q, n - first)];
+        let mut left = n;
+        while left > 0 {
+            // SAFETY: both runs lie inside the slab; [r, pos) is published and held.
+            let k = unsafe { call3(nr::WRITEV, tmp_fd, v.as_ptr() as usize, 2) };
+            if k <= 0 {
+                // K could not be grown although opening had proved that it can: wait for its reader, as a write would.
+                byway_sys::process::nap(1000);
+                continue;
+            }
+            let k = k as usize;
+            left -= k;
+            let a = k.min(v[0].len);
+            v[0].base += a;
+            v[0].len -= a;
+            v[1].base += k - a;
+            v[1].len -= k - a;
+        }
+    } else if ch.facts.0.shrunk.load(Relaxed) != 0 {
+        file::fcntl(tmp_fd, file::F_SETPIPE_SZ, size);
+    }
+    ch.facts.0.shrunk.store(0, Relaxed);
+    if !failed(tmp) {
+        file::close(tmp as usize);
+    }
+    closed(me, ch, pos);
+}
+
+fn first_iov(p: *mut u8, n: usize) -> crate::copy::Iov {
+    crate::copy::Iov { base: p as usize, len: n }
+}
+
+/// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the slab given back.
+fn closed(me: &Me, ch: &Channel, pos: u64) {
+    let h = ch.h();
+    ch.cas_h(h, H::owned(pos, me.tid, H::SP));
+    ch.set_m(ch.m().none());
+    let slab = ch.slab();
+    ch.set_slab(None);
+    let mut t = ch.t();
+    loop {
+        match ch.cas_t(t, t.with_wl(me.tid).with(T::CLOSED).without(T::RUNG)) {
+            Ok(()) => break,
+            Err(now) => t = now,
+        }
+    }
+    lock::release(me, ch, pos);
+    intend(ch, 0, 0);
+    if let Some(i) = slab {
+        zone::give(me.domain, i);
+    }
+    ch.writer.0.native_bytes.store(0, Relaxed);
+    ch.writer.0.native_ops.store(0, Relaxed);
+    lock::drop(me, ch);
+}
+
+/// After a dead owner: called with the writers' lock just taken over.
+pub fn repair(me: &Me, ch: &Channel, fd: usize) {
+    let intent = ch.facts.0.intent.load(Relaxed);
+    let held = (intent & !KIND) as usize;
+    if intent & KIND == 0 {
+        return;
+    }
+    let r = lock::hold(me, ch, H::SP);
+    let now = file::fionread(fd);
+    match intent & KIND {
+        OPENING | PUMPING => {
+            let t = ch.t();
+            let pos = if t.closed() { r } else { t.wide(r) };
+            let moved = held.saturating_sub(now);
+            let tmp = file::reopen(fd);
+            if let (false, Some(ring)) = (failed(tmp), ch.ring(me.domain)) {
+                let got = moved + pull(tmp as usize, ring, pos + moved as u64, held - moved);
+                let _ = ch.cas_t(t, t.with_w((pos as u32).wrapping_add(got as u32)));
+                file::close(tmp as usize);
+            }
+            ch.set_m(ch.m().none());
+            intend(ch, 0, 0);
+            spill(me, ch, fd, r);
+        }
+        _ if ch.t().closed() => {
+            lock::release(me, ch, r);
+            intend(ch, 0, 0);
+        }
+        _ => {
+            let pos = ch.t().wide(r);
+            if now > held {
+                closed(me, ch, pos);
+            } else {
+                spill(me, ch, fd, r);
+            }
+        }
+    }
+    lock::take(me, ch, fd, |_| false);
+}
+
+/// The readers' side has a dead owner: whoever reads settles it.
+pub fn settle(me: &Me, ch: &Channel, fd: usize) {
+    if ch.t().closed() {
+        let r = lock::hold(me, ch, H::SP);
+        lock::release(me, ch, r);
+        return;
+    }
+    if lock::take(me, ch, fd, T::closed).is_some() {
+        let r = lock::hold(me, ch, H::SP);
+        lock::release(me, ch, r);
+        lock::drop(me, ch);
+    }
+}

@@ -1,0 +1,48 @@
+//! The pipe core: POSIX pipe semantics over a ring in shared memory and the kernel's own pipe.
+//!
+//! One byte's way: `write` copies it into the ring and publishes it with one CAS on T; `read` copies it out and
+//! releases its place with one CAS on H. Whoever must sleep does it in the kernel, in the caller's own call.
+//! `handback` closes the ring and leaves every byte in the kernel's pipe, in order. docs/pipe.md has the protocol.
+//!
+//! Invariant: I1..I8 of docs/pipe.md. The edges between threads:
+//! E1 data -> CAS T (release) -> load T (acquire) -> data; E2 M before T and before K's bytes, loaded T before M;
+//! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word.
+//! Not here: libc, descriptors tables, which processes take part.
+#![no_std]
+
+pub mod channel;
+pub mod copy;
+pub mod handback;
+pub mod lock;
+pub mod policy;
+pub mod read;
+pub mod word;
+pub mod write;
+
+/// What the caller of `read` or `write` must do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The call is answered with this result.
+    Done(isize),
+    /// Make the caller's own call on the real fd; nothing is to be told afterwards.
+    Native,
+    /// Make the caller's own call, then call `read::finish` or `write::finish`.
+    NativeCounted,
+    /// Sleep until the pipe has room, in a call that is restarted as write(2) is: vmsplice of a bad address.
+    WaitRestartable,
+    /// Sleep in poll(POLLOUT); a handler ends it.
+    WaitPartial,
+}
+
+/// Who calls: what the core may know of the thread and its process.
+#[derive(Clone, Copy)]
+pub struct Me {
+    pub tid: u32,
+    pub domain: byway_mem::domain::Domain,
+    /// CPUs that the thread may run on.
+    pub cpus: u32,
+    /// False where a handler without SA_RESTART could run unnoticed during a spin.
+    pub spin: bool,
+    /// Whether `len` bytes at an address may be read (or written, if the flag is set).
+    pub access: fn(usize, usize, bool) -> bool,
+}

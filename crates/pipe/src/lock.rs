@@ -1,0 +1,109 @@
+//! The writers' lock inside T, the owners inside H, and what to do when an owner has died.
+//!
+//! Invariant: a lock is taken from another only after the kernel said that its owner is dead; then `handback::repair`
+//! settles whatever it had begun before anything else happens.
+//! Not here: what the lock protects.
+use crate::Me;
+use crate::channel::Channel;
+use crate::word::{H, T};
+use byway_sys::{clock, process};
+
+/// One step of waiting for another thread: short pauses, then yields, then naps.
+pub struct Patience {
+    turns: u32,
+}
+
+impl Patience {
+    pub fn new() -> Patience {
+        Patience { turns: 0 }
+    }
+    /// Waits a little; true now and then, when it is worth asking whether the owner lives.
+    pub fn wait(&mut self, cpus: u32) -> bool {
+        self.turns += 1;
+        match self.turns {
+            n if n < 64 && cpus > 1 => clock::pause(),
+            n if n < 96 => process::yield_now(),
+            _ => process::nap(50),
+        }
+        self.turns % 32 == 0
+    }
+    /// Turns so far.
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Takes the writers' lock. `None` when `give_up` says so of a value of T.
+///
+/// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
+/// the interrupted write notices at its next CAS.
+pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: impl Fn(T) -> bool) -> Option<T> {
+    let mut p = Patience::new();
+    loop {
+        let t = ch.t();
+        if give_up(t) {
+            return None;
+        }
+        let owner = t.wl();
+        if owner == 0 || owner == me.tid {
+            let mine = t.with_wl(me.tid);
+            if owner == me.tid || ch.cas_t(t, mine).is_ok() {
+                return Some(mine);
+            }
+            continue;
+        }
+        if p.wait(me.cpus) && process::is_dead(owner) {
+            // RUNG is cleared: the dead owner may have set it and not rung.
+            let mine = t.with_wl(me.tid).without(T::RUNG);
+            if ch.cas_t(t, mine).is_ok() {
+                crate::handback::repair(me, ch, fd);
+                return Some(ch.t());
+            }
+        }
+    }
+}
+
+/// Drops the writers' lock if this thread still has it.
+pub fn drop(me: &Me, ch: &Channel) {
+    let mut t = ch.t();
+    while t.wl() == me.tid {
+        match ch.cas_t(t, t.with_wl(0)) {
+            Ok(()) => return,
+            Err(now) => t = now,
+        }
+    }
+}
+
+/// Takes the readers' side with `bit` (KR or SP), waiting for another owner. Returns R.
+pub fn hold(me: &Me, ch: &Channel, bit: u64) -> u64 {
+    let mut p = Patience::new();
+    loop {
+        let h = ch.h();
+        let free = !h.held() || h.owner() == me.tid;
+        if free || (p.wait(me.cpus) && process::is_dead(h.owner())) {
+            if ch.cas_h(h, H::owned(h.r(), me.tid, bit)) {
+                return h.r();
+            }
+        }
+    }
+}
+
+/// One try of [`hold`], only while R is `r`.
+pub fn try_hold(me: &Me, ch: &Channel, r: u64, bit: u64) -> bool {
+    let h = ch.h();
+    !h.held() && h.r() == r && ch.cas_h(h, H::owned(r, me.tid, bit))
+}
+
+/// Gives the readers' side back at position `r`.
+pub fn release(me: &Me, ch: &Channel, r: u64) {
+    let h = ch.h();
+    if h.held() && h.owner() == me.tid {
+        ch.cas_h(h, H::free(r));
+    }
+}

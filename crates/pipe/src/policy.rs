@@ -1,0 +1,103 @@
+//! When to spin, yield or sleep.
+//!
+//! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU; a yield happens once per
+//! wait and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
+//! Not here: how to sleep (that is the caller's own call in the kernel).
+use crate::Me;
+use crate::channel::{Channel, Line, ReaderSide, WriterSide};
+use byway_mem::layout::flags::NO_SPIN;
+use byway_sys::{clock, process};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const SPIN_US: u64 = 20;
+const GATHER_US: u64 = 2;
+const LONG_US: u64 = 1000;
+
+fn per_us(me: &Me) -> u64 {
+    me.domain.header().cycles_per_us.load(Relaxed).clamp(100, 20_000) as u64
+}
+
+/// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
+fn wait(me: &Me, mine: &AtomicU32, theirs: &AtomicU32, history: &AtomicU32, ready: impl Fn() -> bool) -> bool {
+    let head = me.domain.header();
+    let (t0, cpu) = clock::now_cpu();
+    mine.store(cpu, Relaxed);
+    let same = theirs.load(Relaxed) == cpu;
+    let us = per_us(me);
+    let h = history.load(Relaxed).min(256);
+    let may_spin = me.spin
+        && me.cpus > 1
+        && !same
+        && head.flags.load(Relaxed) & NO_SPIN == 0
+        && (h >= 64 || t0 & 0xf0 == 0);
+    if may_spin {
+        let end = t0 + SPIN_US * us;
+        loop {
+            for _ in 0..8 {
+                if ready() {
+                    history.store(h + (256 - h) / 8, Relaxed);
+                    return true;
+                }
+                clock::pause();
+            }
+            if clock::now() > end {
+                break;
+            }
+        }
+        history.store(h - h / 8, Relaxed);
+    }
+    let until = &head.noyield_until[cpu as usize % 64];
+    if me.spin && (me.cpus == 1 || same) && t0 >= until.load(Relaxed) {
+        let before = clock::now();
+        process::yield_now();
+        let d = clock::now().wrapping_sub(before);
+        let f = head.backoff.load(Relaxed).clamp(8, 128);
+        if d > LONG_US * us {
+            until.store(before + d + d * f as u64, Relaxed);
+            head.backoff.store((f * 4).min(128), Relaxed);
+        } else {
+            head.backoff.store((f - 1).max(8), Relaxed);
+        }
+        return ready();
+    }
+    false
+}
+
+/// A reader that found nothing. `ready` tells whether T shows something new.
+pub fn reader_waits(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>, ready: impl Fn() -> bool) -> bool {
+    r.0.waits.fetch_add(1, Relaxed);
+    wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, ready)
+}
+
+/// A writer that found the ring full.
+pub fn writer_waits(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>, ready: impl Fn() -> bool) -> bool {
+    w.0.waiting.store(1, Relaxed);
+    let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, ready);
+    w.0.waiting.store(0, Relaxed);
+    ok
+}
+
+/// Leaves the writer's cache line alone for a moment after a spin that brought only a little, so that a stream of
+/// small writes does not pay one line transfer each.
+pub fn gather(me: &Me, w: &Line<WriterSide>) {
+    let end = clock::now() + GATHER_US * per_us(me);
+    while w.0.waiting.load(Relaxed) == 0 && clock::now() < end {
+        clock::pause();
+    }
+}
+
+/// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when
+/// somebody in the domain closed a read end, ended, or reaped a child.
+pub fn look_again(me: &Me, ch: &Channel) -> bool {
+    let w = &ch.writer.0;
+    let epoch = me.domain.header().death_epoch.load(Relaxed);
+    let (now, cpu) = clock::now_cpu();
+    w.cpu.store(cpu, Relaxed);
+    let due = w.epoch.load(Relaxed) != epoch
+        || now.wrapping_sub(w.looked.load(Relaxed)) > 50 * per_us(me);
+    if due {
+        w.epoch.store(epoch, Relaxed);
+        w.looked.store(now, Relaxed);
+    }
+    due
+}

@@ -1,0 +1,245 @@
+//! read(2) on a carried channel: the ring, the kernel's bytes at their place, then the kernel's own sleep.
+//!
+//! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
+//! arms only when the ring is empty and K's place is not set (I4).
+//! Not here: closing the channel (handback.rs), spinning (policy.rs).
+use crate::channel::{Channel, Ring};
+use crate::copy::{Cursor, Iov, VECTORS};
+use crate::word::{H, M, T};
+use crate::{Me, Step, handback, lock, policy};
+use byway_sys::errno::{EAGAIN, Ret, failed};
+use byway_sys::file;
+use byway_sys::syscall::{call6, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// What `finish` must know of the sleep that it ends.
+#[derive(Clone, Copy)]
+pub struct Armed {
+    /// M when an open channel was armed; `None` when the channel was closed.
+    before: Option<M>,
+    want: usize,
+}
+
+impl Armed {
+    pub const NOT: Armed = Armed { before: None, want: 0 };
+}
+
+/// Bytes of one copy between two looks at the words.
+const PIECE: u64 = 64 * 1024;
+
+/// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
+///
+/// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
+pub fn read(me: &Me, ch: &Channel, fd: usize, mut at: Cursor, want: usize, mut done: usize, armed: &mut Armed) -> Step {
+    take(me, ch, fd, &mut at, want, &mut done, armed).unwrap_or(Step::Done(done as Ret))
+}
+
+/// `None` when the call is complete with `done` bytes.
+fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &mut usize, armed: &mut Armed) -> Option<Step> {
+    let mut patience = lock::Patience::new();
+    let mut waited = false;
+    loop {
+        let h = ch.h();
+        let t = ch.t();
+        if t.closed() {
+            if *done > 0 {
+                return None;
+            }
+            match native(me, ch, want, armed) {
+                Step::Done(AGAIN) => continue,
+                step => return Some(step),
+            }
+        }
+        if h.held() {
+            if patience.wait(me.cpus) && byway_sys::process::is_dead(h.owner()) {
+                handback::settle(me, ch, fd);
+            }
+            continue;
+        }
+        if t.nsl() > 0 {
+            // I7: somebody else is asleep, or on the way home, or was killed in its sleep.
+            if *done > 0 {
+                return None;
+            }
+            if !t.rung() || patience.turns() > 80 {
+                handback::hand_back(me, ch, fd, true, crate::channel::Why::SecondReader);
+            } else {
+                patience.wait(me.cpus);
+            }
+            continue;
+        }
+        let m = ch.m();
+        let r = h.r();
+        let w = t.wide(r);
+        let Some(ring) = ch.ring(me.domain) else { return Some(Step::Native) };
+        if w - r > Ring::BYTES {
+            // Not a state that any of us writes: leave the channel alone.
+            return Some(Step::Native);
+        }
+        let lim = if m.valid() { m.p().min(w) } else { w };
+        if r < lim {
+            let k = (lim - r).min((want - *done) as u64).min(PIECE) as usize;
+            if !at.check(k, |p, n| (me.access)(p, n, true)) {
+                if *done > 0 {
+                    return None;
+                }
+                handback::hand_back(me, ch, fd, true, crate::channel::Why::Address);
+                continue;
+            }
+            // SAFETY: checked above; [r, lim) is published and not yet released.
+            unsafe { at.from_ring(ring, r, k) };
+            if !ch.cas_h(h, H::free(r + k as u64)) {
+                continue;
+            }
+            at.advance(k);
+            *done += k;
+            ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
+            if m.valid() && m.p() == w && w - (r + k as u64) <= Ring::BYTES / 2 {
+                handback::pump(me, ch, fd);
+            }
+            if *done == want {
+                return None;
+            }
+            if waited && k < 4096 {
+                policy::gather(me, &ch.writer);
+                waited = false;
+            }
+            continue;
+        }
+        if m.valid() && r == m.p() {
+            match drain(me, ch, fd, *at, want - *done, r, m) {
+                Drained::Bytes(k) => {
+                    at.advance(k);
+                    *done += k;
+                    if *done == want {
+                        return None;
+                    }
+                }
+                Drained::Empty | Drained::Changed => {}
+                Drained::Failed(e) => {
+                    return if *done > 0 { None } else { Some(Step::Done(e)) };
+                }
+            }
+            continue;
+        }
+        if m.valid() {
+            // M is newer than T: look again.
+            continue;
+        }
+        if *done > 0 {
+            return None;
+        }
+        if !waited {
+            waited = true;
+            let was = t.w();
+            if policy::reader_waits(me, &ch.reader, &ch.writer, || {
+                let t = ch.t();
+                t.w() != was || t.closed()
+            }) {
+                continue;
+            }
+        }
+        // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
+        if ch.cas_t(t, t.nsl_up().without(T::RUNG)).is_ok() {
+            *armed = Armed { before: Some(m), want };
+            return Some(Step::NativeCounted);
+        }
+    }
+}
+
+/// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
+fn native(me: &Me, ch: &Channel, want: usize, armed: &mut Armed) -> Step {
+    let mut p = lock::Patience::new();
+    *armed = Armed { before: None, want };
+    loop {
+        let t = ch.t();
+        if ch.forever() {
+            return Step::Native;
+        }
+        if !t.closed() {
+            // Opened meanwhile: the caller asks again.
+            return Step::Done(AGAIN);
+        }
+        if t.wl() != 0 && t.wl() != me.tid {
+            if p.wait(me.cpus) && byway_sys::process::is_dead(t.wl()) {
+                ch.facts.0.forever.store(1, Relaxed);
+            }
+            continue;
+        }
+        if t.nsl() == T::MOST {
+            ch.facts.0.forever.store(1, Relaxed);
+            return Step::Native;
+        }
+        if ch.cas_t(t, t.nsl_up()).is_ok() {
+            return Step::NativeCounted;
+        }
+    }
+}
+
+/// Not a kernel result: the state moved, call `read` again.
+const AGAIN: Ret = -10_000;
+
+enum Drained {
+    Bytes(usize),
+    Empty,
+    Changed,
+    Failed(Ret),
+}
+
+/// Reads the kernel's bytes, which stand at R, without blocking; clears M when K is proven empty.
+fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M) -> Drained {
+    if !lock::try_hold(me, ch, r, H::KR) {
+        return Drained::Changed;
+    }
+    if ch.m() != m {
+        lock::release(me, ch, r);
+        return Drained::Changed;
+    }
+    let mut v = [Iov { base: 0, len: 0 }; VECTORS];
+    let n = at.take_vectors(want, &mut v);
+    const RWF_NOWAIT: usize = 8;
+    // SAFETY: the kernel checks the caller's addresses itself.
+    let mut got = unsafe { call6(nr::PREADV2, fd, v.as_ptr() as usize, n, usize::MAX, usize::MAX, RWF_NOWAIT) };
+    if got == -95 || got == -38 {
+        // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description: ask first, then read; while kr is
+        // held nobody else takes the bytes.
+        got = if file::fionread(fd) == 0 {
+            EAGAIN
+        } else {
+            // SAFETY: as above.
+            unsafe { call6(nr::READV, fd, v.as_ptr() as usize, n, 0, 0, 0) }
+        };
+    }
+    let out = if got == EAGAIN || got == 0 {
+        ch.clear_m(m);
+        Drained::Empty
+    } else if failed(got) {
+        Drained::Failed(got)
+    } else {
+        if (got as usize) < want {
+            ch.clear_m(m);
+        }
+        ch.reader.0.bytes.fetch_add(got as u64, Relaxed);
+        Drained::Bytes(got as usize)
+    };
+    lock::release(me, ch, r);
+    out
+}
+
+/// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
+pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
+    if let Some(before) = armed.before {
+        let m = ch.m();
+        // A short read found K empty; while we are armed only one bell can have been rung, and it follows `before`.
+        if ret >= 0 && (ret as usize) < armed.want && m.valid() && m.follows(before) {
+            ch.clear_m(m);
+        }
+    }
+    let mut t = ch.t();
+    loop {
+        match ch.cas_t(t, t.nsl_down().without(T::RUNG)) {
+            Ok(()) => return,
+            Err(now) => t = now,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The three words of a channel, as values: T (writers, sleepers, mode), H (readers), M (place of the kernel's bytes).
+//!
+//! Invariant: every change of a word is one compare-and-swap of a whole value made here.
+//! Not here: the words themselves, or any rule about when to change them.
+//!
+//! ```text
+//! T  63      62   61  60..58 57..55 54    53..32   31..0
+//!    spare CLOSED RUNG  kw     nsl  spare  wl(22)   W
+//! H  63 62 61..40  39..0          M  63    62..40 39..0
+//!    kr sp owner   R                 valid seq    P
+//! ```
+
+const TID: u64 = (1 << 22) - 1;
+const POS: u64 = (1 << 40) - 1;
+
+/// Writers' word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct T(pub u64);
+
+impl T {
+    pub const CLOSED: u64 = 1 << 62;
+    pub const RUNG: u64 = 1 << 61;
+    const NSL: u64 = 1 << 55;
+    const KW: u64 = 1 << 58;
+    /// Largest count that `nsl` and `kw` hold.
+    pub const MOST: u64 = 7;
+
+    pub fn w(self) -> u32 {
+        self.0 as u32
+    }
+    pub fn wl(self) -> u32 {
+        (self.0 >> 32 & TID) as u32
+    }
+    pub fn nsl(self) -> u64 {
+        self.0 >> 55 & 7
+    }
+    pub fn kw(self) -> u64 {
+        self.0 >> 58 & 7
+    }
+    pub fn rung(self) -> bool {
+        self.0 & Self::RUNG != 0
+    }
+    pub fn closed(self) -> bool {
+        self.0 & Self::CLOSED != 0
+    }
+    pub fn with_w(self, w: u32) -> T {
+        T(self.0 & !0xffff_ffff | w as u64)
+    }
+    pub fn with_wl(self, tid: u32) -> T {
+        T(self.0 & !(TID << 32) | (tid as u64 & TID) << 32)
+    }
+    pub fn with(self, bit: u64) -> T {
+        T(self.0 | bit)
+    }
+    pub fn without(self, bit: u64) -> T {
+        T(self.0 & !bit)
+    }
+    pub fn nsl_up(self) -> T {
+        T(self.0 + Self::NSL)
+    }
+    pub fn nsl_down(self) -> T {
+        if self.nsl() == 0 { self } else { T(self.0 - Self::NSL) }
+    }
+    pub fn kw_up(self) -> T {
+        T(self.0 + Self::KW)
+    }
+    pub fn kw_down(self) -> T {
+        if self.kw() == 0 { self } else { T(self.0 - Self::KW) }
+    }
+    /// W as a full position, given a read position not more than 2^32 behind.
+    pub fn wide(self, r: u64) -> u64 {
+        r + self.w().wrapping_sub(r as u32) as u64
+    }
+}
+
+/// Readers' word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct H(pub u64);
+
+impl H {
+    pub const KR: u64 = 1 << 63;
+    pub const SP: u64 = 1 << 62;
+
+    pub fn r(self) -> u64 {
+        self.0 & POS
+    }
+    pub fn owner(self) -> u32 {
+        (self.0 >> 40 & TID) as u32
+    }
+    /// Somebody reads K or spills.
+    pub fn held(self) -> bool {
+        self.0 & (Self::KR | Self::SP) != 0
+    }
+    pub fn free(r: u64) -> H {
+        H(r & POS)
+    }
+    pub fn owned(r: u64, tid: u32, bit: u64) -> H {
+        H(r & POS | (tid as u64 & TID) << 40 | bit)
+    }
+}
+
+/// Place of the kernel's bytes in the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct M(pub u64);
+
+impl M {
+    const VALID: u64 = 1 << 63;
+    const SEQ: u64 = (1 << 23) - 1;
+
+    pub fn valid(self) -> bool {
+        self.0 & Self::VALID != 0
+    }
+    pub fn p(self) -> u64 {
+        self.0 & POS
+    }
+    pub fn seq(self) -> u64 {
+        self.0 >> 40 & Self::SEQ
+    }
+    /// A new place, told apart from every earlier one.
+    pub fn next(self, p: u64) -> M {
+        M(Self::VALID | (self.seq() + 1 & Self::SEQ) << 40 | p & POS)
+    }
+    pub fn none(self) -> M {
+        M(self.0 & !Self::VALID)
+    }
+    /// Whether this is the place set just after `before`.
+    pub fn follows(self, before: M) -> bool {
+        self.seq() == (before.seq() + 1 & Self::SEQ)
+    }
+}

@@ -1,0 +1,300 @@
+//! write(2) on a carried channel: into the ring, or, where a reader sleeps or the ring is full, a piece into the
+//! kernel's pipe at its place in the stream.
+//!
+//! Invariant: the one publish point is the CAS on T in `publish`, and it succeeds only if nobody went to sleep since
+//! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
+//! Not here: closing the channel, opening it (handback.rs).
+use crate::channel::{Channel, PIPE_BUF, Ring, SLACK, Why};
+use crate::copy::{Cursor, Iov, VECTORS};
+use crate::word::{H, T};
+use crate::{Me, Step, handback, lock, policy};
+use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
+use byway_sys::file;
+use byway_sys::syscall::{call3, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A write in progress: what it has done, and whether its native part is counted in T.
+#[derive(Clone, Copy)]
+pub struct Progress<'a> {
+    pub at: Cursor<'a>,
+    pub want: usize,
+    pub done: usize,
+}
+
+const PIECE: usize = 64 * 1024;
+/// Traffic that makes a channel worth a ring.
+const HOT_BYTES: u64 = 64 * 1024;
+const HOT_OPS: u64 = 16;
+
+/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel.
+pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
+    loop {
+        if ch.t().closed() {
+            match closed(me, ch, fd, w) {
+                Some(step) => return step,
+                None => continue,
+            }
+        }
+        if w.done == 0 && policy::look_again(me, ch) && file::reader_gone(fd) {
+            // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself.
+            return Step::Native;
+        }
+        if !w.at.check((w.want - w.done).min(Ring::BYTES as usize), |p, n| (me.access)(p, n, false)) {
+            if w.done > 0 {
+                return Step::Done(w.done as Ret);
+            }
+            handback::hand_back(me, ch, fd, true, Why::Address);
+            continue;
+        }
+        if lock::take(me, ch, fd, T::closed).is_none() {
+            continue;
+        }
+        match locked(me, ch, fd, w) {
+            Some(step) => return step,
+            None => continue,
+        }
+    }
+}
+
+/// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
+fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
+    if w.done > 0 {
+        // The rest of a write that the ring began: plain writes of what is left, by the caller of this crate.
+        return Some(Step::Native);
+    }
+    if ch.forever() {
+        return Some(Step::Native);
+    }
+    let f = &ch.writer.0;
+    let bytes = f.native_bytes.fetch_add(w.want as u64, Relaxed) + w.want as u64;
+    let ops = f.native_ops.fetch_add(1, Relaxed) + 1;
+    if (bytes > HOT_BYTES || ops > HOT_OPS) && handback::open(me, ch, fd) {
+        return None;
+    }
+    let mut p = lock::Patience::new();
+    loop {
+        let t = ch.t();
+        if !t.closed() {
+            return None;
+        }
+        if t.wl() != 0 && t.wl() != me.tid {
+            if p.wait(me.cpus) && byway_sys::process::is_dead(t.wl()) {
+                ch.facts.0.forever.store(1, Relaxed);
+                return Some(Step::Native);
+            }
+            continue;
+        }
+        if t.kw() == T::MOST {
+            ch.facts.0.forever.store(1, Relaxed);
+            return Some(Step::Native);
+        }
+        if ch.cas_t(t, t.kw_up()).is_ok() {
+            return Some(Step::NativeCounted);
+        }
+    }
+}
+
+/// Ends the native write that `closed` counted.
+pub fn finish(ch: &Channel) {
+    let mut t = ch.t();
+    loop {
+        match ch.cas_t(t, t.kw_down()) {
+            Ok(()) => return,
+            Err(now) => t = now,
+        }
+    }
+}
+
+/// Under the lock. `None`: the lock was dropped or lost, begin again.
+fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
+    let mut spun = false;
+    loop {
+        let rest = w.want - w.done;
+        let t = ch.t();
+        if t.wl() != me.tid {
+            return None;
+        }
+        if t.closed() {
+            lock::drop(me, ch);
+            return None;
+        }
+        let h = ch.h();
+        let m = ch.m();
+        let r = h.r();
+        let pos = t.wide(r);
+        let used = pos - r;
+        let cap = Ring::BYTES - SLACK;
+        let Some(ring) = ch.ring(me.domain).filter(|_| used <= Ring::BYTES) else {
+            lock::drop(me, ch);
+            return Some(Step::Native);
+        };
+        if t.nsl() > 0 && !t.rung() {
+            match bell(me, ch, fd, w, t, ring, pos) {
+                Ok(true) => return Some(Step::Done(w.done as Ret)),
+                Ok(false) => continue,
+                Err(e) => {
+                    lock::drop(me, ch);
+                    return Some(Step::Done(if w.done > 0 { w.done as Ret } else { e }));
+                }
+            }
+        }
+        let behind = m.valid() && r < m.p();
+        let room = if behind { 0 } else { cap.saturating_sub(used) as usize };
+        // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
+        if room > 0 && (w.want > PIPE_BUF || room >= rest) {
+            let k = rest.min(room).min(PIECE);
+            // SAFETY: `write` checked the buffers; the room is free below R's release (E3) and ours by the lock.
+            unsafe { w.at.to_ring(ring, pos, k) };
+            let next = t.with_w(t.w().wrapping_add(k as u32));
+            let last = k == rest;
+            if ch.cas_t(t, if last { next.with_wl(0) } else { next }).is_ok() {
+                w.at.advance(k);
+                w.done += k;
+                ch.writer.0.bytes.fetch_add(k as u64, Relaxed);
+                if last {
+                    return Some(Step::Done(w.done as Ret));
+                }
+            }
+            continue;
+        }
+        if !spun {
+            spun = true;
+            lock::drop(me, ch);
+            let need = rest.min(cap as usize / 4);
+            policy::writer_waits(me, &ch.reader, &ch.writer, || {
+                let (h, t) = (ch.h(), ch.t());
+                t.closed() || cap.saturating_sub(t.wide(h.r()) - h.r()) as usize >= need
+            });
+            lock::take(me, ch, fd, T::closed)?;
+            continue;
+        }
+        if file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_NONBLOCK != 0 {
+            lock::drop(me, ch);
+            return Some(Step::Done(if w.done > 0 { w.done as Ret } else { EAGAIN }));
+        }
+        if !m.valid() {
+            match to_kernel(ch, fd, w, rest.min(PIPE_BUF), pos) {
+                Ok(_) if w.done == w.want => {
+                    lock::drop(me, ch);
+                    return Some(Step::Done(w.done as Ret));
+                }
+                Ok(_) => continue,
+                Err(e) => {
+                    lock::drop(me, ch);
+                    return Some(Step::Done(if w.done > 0 { w.done as Ret } else { e }));
+                }
+            }
+        }
+        if !behind && file::fionread(fd) == 0 {
+            // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
+            if t.nsl() == 0 && lock::try_hold(me, ch, r, H::KR) {
+                if ch.m() == m && file::fionread(fd) == 0 {
+                    ch.clear_m(m);
+                }
+                lock::release(me, ch, r);
+            } else {
+                lock::drop(me, ch);
+                if file::reader_gone(fd) {
+                    return Some(Step::Native);
+                }
+                byway_sys::process::nap(100);
+                return None;
+            }
+            continue;
+        }
+        shrink(ch, fd);
+        lock::drop(me, ch);
+        return Some(if w.done == 0 { Step::WaitRestartable } else { Step::WaitPartial });
+    }
+}
+
+/// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer.
+fn shrink(ch: &Channel, fd: usize) {
+    if ch.facts.0.shrunk.load(Relaxed) == 0 && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, 4096)) {
+        ch.facts.0.shrunk.store(1, Relaxed);
+    }
+}
+
+/// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
+/// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
+fn bell(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, t: T, ring: Ring, pos: u64) -> Result<bool, Ret> {
+    let rest = w.want - w.done;
+    let rung = t.with(T::RUNG);
+    // I5: RUNG before K is touched.
+    if ch.cas_t(t, rung).is_err() {
+        return Ok(false);
+    }
+    let first = rest.min(PIPE_BUF);
+    let more = (rest - first).min((Ring::BYTES - SLACK) as usize).min(4 * PIECE);
+    let mut behind = w.at;
+    behind.advance(first);
+    // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
+    unsafe { behind.to_ring(ring, pos, more) };
+    match to_kernel(ch, fd, w, first, pos) {
+        Ok(_) => {}
+        Err(e) => {
+            // Taking RUNG back is always safe.
+            let _ = ch.cas_t(rung, t);
+            return Err(e);
+        }
+    }
+    let next = rung.with_w(rung.w().wrapping_add(more as u32));
+    let last = first + more == rest;
+    if ch.cas_t(rung, if last { next.with_wl(0) } else { next }).is_ok() {
+        w.at.advance(more);
+        w.done += more;
+        ch.writer.0.bytes.fetch_add(more as u64, Relaxed);
+        return Ok(last);
+    }
+    if w.done == w.want {
+        lock::drop(me, ch);
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The next `n` bytes into K, which is empty, at position `pos` of the ring.
+fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, pos: u64) -> Result<usize, Ret> {
+    let before = ch.m();
+    let place = before.next(pos);
+    // E2: the place before the bytes.
+    ch.set_m(place);
+    let mut v = [Iov { base: 0, len: 0 }; VECTORS];
+    let c = w.at.take_vectors(n, &mut v);
+    // SAFETY: the kernel checks the caller's addresses itself.
+    let got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
+    if got <= 0 {
+        ch.clear_m(place);
+        return Err(if got == 0 { EAGAIN } else { got });
+    }
+    w.at.advance(got as usize);
+    w.done += got as usize;
+    ch.writer.0.bytes.fetch_add(got as u64, Relaxed);
+    Ok(got as usize)
+}
+
+/// After a sleep that `write` asked for: `Some` ends the call, `None` asks `write` again.
+pub fn woken(fd: usize, w: &Progress, restartable: bool, ret: Ret) -> Option<Ret> {
+    if restartable {
+        // LINUX vmsplice(2) of a bad address: EFAULT once there is room; EINTR and EPIPE as write(2) has them.
+        return match ret {
+            EFAULT => None,
+            EINTR | EPIPE => Some(ret),
+            _ => {
+                byway_sys::process::nap(1000);
+                None
+            }
+        };
+    }
+    if ret == EINTR {
+        return Some(w.done as Ret);
+    }
+    if file::reader_gone(fd) {
+        // LINUX pipe_write: the partial count is returned, and SIGPIPE is raised all the same.
+        let byte = 0u8;
+        // SAFETY: one byte of ours; nobody can read it.
+        unsafe { file::write(fd, &byte, 1) };
+        return Some(w.done as Ret);
+    }
+    None
+}

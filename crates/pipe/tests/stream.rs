@@ -1,0 +1,194 @@
+//! The pipe core between two processes, called directly: every byte in order, whatever sizes meet.
+//!
+//! The driver makes the kernel calls that the core asks for, as the preload library's entry does.
+use byway_mem::domain::Domain;
+use byway_mem::layout::DOMAIN_BYTES;
+use byway_mem::registry;
+use byway_pipe::channel::{Channel, Why};
+use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::read::Armed;
+use byway_pipe::write::Progress;
+use byway_pipe::{Me, Step, handback, read, write};
+use byway_sys::{file, process};
+
+fn domain() -> Domain {
+    // SAFETY: a new anonymous shared mapping of the size that `over` wants.
+    unsafe {
+        let p = libc::mmap(std::ptr::null_mut(), DOMAIN_BYTES, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
+        assert_ne!(p, libc::MAP_FAILED);
+        let d = Domain::over(p.cast());
+        d.header().cycles_per_us.store(2600, std::sync::atomic::Ordering::Relaxed);
+        d
+    }
+}
+
+fn me(domain: Domain) -> Me {
+    Me { tid: process::gettid(), domain, cpus: process::allowed_cpus(), spin: true, access: |_, _, _| true }
+}
+
+struct Pipe {
+    d: Domain,
+    ch: &'static Channel,
+    r: usize,
+    w: usize,
+}
+
+fn pipe() -> Pipe {
+    let d = domain();
+    let mut fds = [0i32; 2];
+    // SAFETY: pipe(2) fills two ints.
+    assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
+    let id = file::identity(fds[0] as usize).unwrap();
+    assert!(id.fifo);
+    let i = registry::claim(d, id.dev, id.ino).unwrap();
+    let ch = Channel::at(d, i).unwrap();
+    ch.reset(65536);
+    registry::publish(d, i, id.ino);
+    assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
+    Pipe { d, ch, r: fds[0] as usize, w: fds[1] as usize }
+}
+
+impl Pipe {
+    fn put(&self, b: &[u8]) -> isize {
+        let me = me(self.d);
+        let v = [Iov { base: b.as_ptr() as usize, len: b.len() }];
+        let mut p = Progress { at: Cursor::new(&v), want: b.len(), done: 0 };
+        loop {
+            // SAFETY: plain calls on our own fds and buffers.
+            unsafe {
+                match write::write(&me, self.ch, self.w, &mut p) {
+                    Step::Done(n) => return n,
+                    Step::Native => {
+                        let n = libc::write(self.w as i32, b[p.done..].as_ptr().cast(), b.len() - p.done);
+                        return if n < 0 { if p.done > 0 { p.done as isize } else { n } } else { p.done as isize + n };
+                    }
+                    Step::NativeCounted => {
+                        let n = libc::write(self.w as i32, b.as_ptr().cast(), b.len());
+                        write::finish(self.ch);
+                        return n;
+                    }
+                    Step::WaitRestartable => {
+                        let bad = Iov { base: 16, len: 1 };
+                        let r = libc::syscall(libc::SYS_vmsplice, self.w, &bad, 1, 0);
+                        let r = if r < 0 { -(*libc::__errno_location() as isize) } else { r as isize };
+                        if let Some(n) = write::woken(self.w, &p, true, r) {
+                            return n;
+                        }
+                    }
+                    Step::WaitPartial => {
+                        let (r, _) = file::poll1(self.w, file::POLLOUT, -1);
+                        if let Some(n) = write::woken(self.w, &p, false, r) {
+                            return n;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    fn get(&self, b: &mut [u8]) -> isize {
+        let me = me(self.d);
+        let v = [Iov { base: b.as_mut_ptr() as usize, len: b.len() }];
+        let mut armed = Armed::NOT;
+        match read::read(&me, self.ch, self.r, Cursor::new(&v), b.len(), 0, &mut armed) {
+            Step::Done(n) => n,
+            step => {
+                // SAFETY: our own fd and buffer.
+                let n = unsafe { libc::read(self.r as i32, b.as_mut_ptr().cast(), b.len()) };
+                if step == Step::NativeCounted {
+                    read::finish(&me, self.ch, armed, n);
+                }
+                n
+            }
+        }
+    }
+}
+
+fn pattern(i: u64) -> u8 {
+    (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+/// Sends `total` bytes in pieces from `wsizes`, reads in pieces from `rsizes`; `at` may disturb the reader.
+fn stream(total: u64, wsizes: &[usize], rsizes: &[usize], slow_reader: bool, slow_writer: bool, back_at: Option<u64>) {
+    let p = pipe();
+    // SAFETY: the child only uses this test's code and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        file::close(p.r);
+        let (mut sent, mut k) = (0u64, 0);
+        while sent < total {
+            let n = (wsizes[k % wsizes.len()] as u64).min(total - sent) as usize;
+            let b: Vec<u8> = (0..n as u64).map(|i| pattern(sent + i)).collect();
+            let got = p.put(&b);
+            if got != n as isize {
+                // SAFETY: leaving the child.
+                unsafe { libc::_exit(3) };
+            }
+            sent += n as u64;
+            k += 1;
+            if slow_writer && k % 64 == 0 {
+                process::nap(300);
+            }
+        }
+        // SAFETY: leaving the child.
+        unsafe { libc::_exit(0) };
+    }
+    file::close(p.w);
+    let (mut seen, mut k, mut back) = (0u64, 0, back_at);
+    let mut b = vec![0u8; *rsizes.iter().max().unwrap()];
+    loop {
+        let want = rsizes[k % rsizes.len()];
+        let n = p.get(&mut b[..want]);
+        assert!(n >= 0, "read said {n} at {seen}");
+        if n == 0 {
+            break;
+        }
+        for (i, &c) in b[..n as usize].iter().enumerate() {
+            assert_eq!(c, pattern(seen + i as u64), "byte {} of {total}", seen + i as u64);
+        }
+        seen += n as u64;
+        k += 1;
+        if slow_reader && k % 64 == 0 {
+            process::nap(300);
+        }
+        if back.is_some_and(|at| seen >= at) {
+            handback::hand_back(&me(p.d), p.ch, p.r, true, Why::Control);
+            back = None;
+        }
+    }
+    assert_eq!(seen, total);
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    unsafe { libc::waitpid(pid, &mut status, 0) };
+    assert_eq!(status, 0);
+    assert!(p.ch.writer.0.bytes.load(std::sync::atomic::Ordering::Relaxed) > 0, "nothing was carried");
+}
+
+#[test]
+fn even_sizes() {
+    for n in [64, 512, 4096, 65536, 131072] {
+        stream(8 << 20, &[n], &[131072], false, false, None);
+    }
+}
+
+#[test]
+fn odd_sizes_meet() {
+    stream(6 << 20, &[1, 7, 511, 4096, 4097, 65536, 200_000], &[3, 4096, 100_000, 17], false, false, None);
+}
+
+#[test]
+fn slow_reader_fills_ring() {
+    stream(8 << 20, &[4096, 100, 131072], &[4096, 1000], true, false, None);
+}
+
+#[test]
+fn slow_writer_starves_reader() {
+    stream(4 << 20, &[100, 9000], &[65536], false, true, None);
+}
+
+#[test]
+fn handed_back_in_mid_stream() {
+    for at in [100_000, 700_001, 3_000_000] {
+        stream(6 << 20, &[4096, 131072, 10], &[8192, 77], true, false, Some(at));
+        stream(6 << 20, &[4096, 131072, 10], &[131072], false, true, Some(at));
+    }
+}

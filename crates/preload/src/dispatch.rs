@@ -1,0 +1,321 @@
+//! The one decision: ours, or the kernel's; and what must happen to a pipe before the kernel gets a call on it.
+//!
+//! Invariant: a call that can move or show a carried pipe's bytes in a way that is not carried finds the pipe handed
+//! back. Everything that is not known here runs as it stands.
+//! Not here: how bytes are moved.
+use crate::entry::{DONE, Frame, RUN, THEN, VM_EPOCH};
+use crate::{access, attach, exec, fdtable, io, tls};
+use byway_mem::registry;
+use byway_pipe::channel::{Channel, Why};
+use byway_sys::errno::failed;
+use byway_sys::syscall::{call6, nr};
+use byway_sys::{file, process};
+use core::sync::atomic::Ordering::Relaxed;
+
+const EPOCH: usize = 20;
+const EXEC: usize = 21;
+
+const CLONE_VM: usize = 0x100;
+const CLONE_FILES: usize = 0x400;
+const CLONE_VFORK: usize = 0x4000;
+const CLONE_THREAD: usize = 0x10000;
+
+/// Decides one call. The answer is `DONE`, `RUN` or `THEN` (make `f.sub`, then ask `after`).
+pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
+    if !attach::active() {
+        return RUN;
+    }
+    let t = tls::get();
+    if t.mode.get() != 0 {
+        let tid = process::gettid();
+        if tid == t.tid.get() {
+            t.mode.set(0);
+        } else if t.mode.get() == tls::VFORKED {
+            return vfork_child(f);
+        } else {
+            t.tid.set(tid);
+            t.mode.set(0);
+        }
+    }
+    let [a0, a1, a2, _, _, _] = f.args;
+    match f.nr {
+        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => match fdtable::channel(a0) {
+            Some(i) => io::begin(f, i),
+            None => RUN,
+        },
+        nr::CLOSE => closes(f, fdtable::forget(a0)),
+        nr::DUP2 | nr::DUP3 => {
+            let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
+            closes(f, was)
+        }
+        nr::CLOSE_RANGE => {
+            if a2 & 2 != 0 {
+                exec::give_up_all(io::me(), Why::Passed);
+                return RUN;
+            }
+            let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
+            closes(f, was)
+        }
+        nr::PIPE | nr::PIPE2 => pipe(f),
+        nr::WAIT4 | nr::WAITID => same(f, EPOCH),
+        nr::EXIT | nr::EXIT_GROUP => {
+            moved();
+            RUN
+        }
+        nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => forks(f),
+        nr::EXECVE | nr::EXECVEAT => {
+            exec::leave_image();
+            same(f, EXEC)
+        }
+        nr::RT_SIGACTION => {
+            handler(a0, a1);
+            RUN
+        }
+        nr::MMAP => maps(f),
+        _ => gives_up(f, false),
+    }
+}
+
+/// After the call that `dispatch` (or this) asked for.
+pub extern "C" fn after(f: &mut Frame) -> u32 {
+    match f.kind {
+        EPOCH => {
+            moved();
+            DONE
+        }
+        EXEC => {
+            // Only a failed exec comes back.
+            exec::enter_image();
+            DONE
+        }
+        _ => io::resume(f),
+    }
+}
+
+/// The same call, with a word afterwards.
+fn same(f: &mut Frame, kind: usize) -> u32 {
+    f.sub[0] = f.nr;
+    f.sub[1..].copy_from_slice(&f.args);
+    f.kind = kind;
+    THEN
+}
+
+/// A reader may be gone: writers look before their next write.
+fn moved() {
+    if let Some(d) = attach::domain() {
+        d.header().death_epoch.fetch_add(1, Relaxed);
+    }
+}
+
+fn closes(f: &mut Frame, carried: bool) -> u32 {
+    if carried { same(f, EPOCH) } else { RUN }
+}
+
+fn pipe(f: &mut Frame) -> u32 {
+    let flags = if f.nr == nr::PIPE2 { f.args[1] } else { 0 };
+    // SAFETY: the kernel checks the address; this is the caller's own call.
+    let r = unsafe { call6(f.nr, f.args[0], f.args[1], 0, 0, 0, 0) };
+    f.result = r;
+    if failed(r) || flags & file::O_DIRECT != 0 {
+        return DONE;
+    }
+    // SAFETY: the kernel has just stored two ints there.
+    let fds = unsafe { (f.args[0] as *const [u32; 2]).read_unaligned() };
+    fdtable::forget(fds[0] as usize);
+    fdtable::forget(fds[1] as usize);
+    let (Some(d), Some(id)) = (attach::domain(), file::identity(fds[0] as usize)) else { return DONE };
+    if let Some(old) = registry::find(d, id.dev, id.ino) {
+        registry::release(d, old);
+    }
+    if let Some(i) = registry::claim(d, id.dev, id.ino) {
+        if let Some(ch) = Channel::at(d, i) {
+            let size = file::fcntl(fds[0] as usize, file::F_GETPIPE_SZ, 0);
+            ch.reset(if size > 0 { size as usize } else { 65536 });
+        }
+        registry::publish(d, i, id.ino);
+    }
+    DONE
+}
+
+fn forks(f: &mut Frame) -> u32 {
+    let flags = match f.nr {
+        nr::FORK => 0,
+        nr::VFORK => CLONE_VM | CLONE_VFORK,
+        nr::CLONE => f.args[0],
+        _ if access::allowed(f.args[0], 8, false) => {
+            // SAFETY: checked; struct clone_args begins with the flags.
+            unsafe { (f.args[0] as *const u64).read_unaligned() as usize }
+        }
+        _ => 0,
+    };
+    let t = tls::get();
+    if t.tid.get() == 0 {
+        t.tid.set(process::gettid());
+    }
+    if flags & CLONE_THREAD != 0 && flags & CLONE_FILES != 0 {
+        return RUN;
+    }
+    if flags & CLONE_VM == 0 && flags & CLONE_FILES == 0 {
+        t.mode.set(tls::FORKED);
+    } else if flags & CLONE_VFORK != 0 && flags & CLONE_FILES == 0 {
+        t.mode.set(tls::VFORKED);
+    } else {
+        // Memory without descriptors, or the reverse: no table can be right for both.
+        exec::give_up_all(io::me(), Why::Passed);
+    }
+    RUN
+}
+
+/// A child that shares our memory but not our descriptors: every pipe it uses goes to the kernel.
+fn vfork_child(f: &mut Frame) -> u32 {
+    match f.nr {
+        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
+            exec::give_up(f.args[0], Why::Passed, true);
+            RUN
+        }
+        nr::EXECVE | nr::EXECVEAT => {
+            exec::leave_image();
+            same(f, EXEC)
+        }
+        nr::CLOSE | nr::DUP2 | nr::DUP3 | nr::CLOSE_RANGE | nr::EXIT | nr::EXIT_GROUP => {
+            moved();
+            RUN
+        }
+        nr::PIPE | nr::PIPE2 | nr::RT_SIGACTION | nr::MMAP | nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => RUN,
+        nr::WAIT4 | nr::WAITID => RUN,
+        _ => gives_up(f, true),
+    }
+}
+
+/// Calls that the ring does not carry: the pipe goes to the kernel first.
+fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
+    let [a0, a1, a2, a3, _, _] = f.args;
+    let up = |fd: usize, why: Why| exec::give_up(fd, why, vfork);
+    match f.nr {
+        nr::POLL | nr::PPOLL => {
+            let n = a1.min(65536);
+            if access::allowed(a0, n * 8, false) {
+                for k in 0..n {
+                    // SAFETY: the array was checked.
+                    let fd = unsafe { ((a0 + k * 8) as *const i32).read_unaligned() };
+                    if fd >= 0 {
+                        up(fd as usize, Why::Readiness);
+                    }
+                }
+            }
+        }
+        nr::SELECT | nr::PSELECT6 => {
+            let n = a0.min(65536);
+            for set in [a1, a2, a3] {
+                if set == 0 || !access::allowed(set, n.div_ceil(64) * 8, false) {
+                    continue;
+                }
+                for fd in 0..n {
+                    // SAFETY: the set was checked for `n` bits.
+                    let word = unsafe { ((set + fd / 64 * 8) as *const u64).read_unaligned() };
+                    if word >> (fd % 64) & 1 != 0 {
+                        up(fd, Why::Readiness);
+                    }
+                }
+            }
+        }
+        nr::EPOLL_CTL => up(a2, Why::Readiness),
+        nr::SPLICE => {
+            up(a0, Why::Splice);
+            up(a2, Why::Splice);
+        }
+        nr::TEE | nr::SENDFILE => {
+            up(a0, Why::Splice);
+            up(a1, Why::Splice);
+        }
+        nr::VMSPLICE | nr::PREADV2 | nr::PWRITEV2 => up(a0, Why::Splice),
+        nr::IOCTL => {
+            // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
+            if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
+                up(a0, Why::Control);
+            }
+        }
+        nr::FCNTL => {
+            // F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETFL with O_ASYNC or O_DIRECT
+            let flags = a1 == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
+            if flags || matches!(a1, 1031 | 1032 | 8 | 10 | 15) {
+                up(a0, Why::Control);
+            }
+        }
+        nr::SENDMSG => passes(a1, vfork),
+        nr::SENDMMSG => {
+            for k in 0..a2.min(1024) {
+                passes(a1 + k * 64, vfork);
+            }
+        }
+        nr::IO_URING_SETUP => exec::give_up_all(io::me(), Why::Splice),
+        nr::PRCTL => {
+            // PR_SET_SECCOMP, PR_SET_TSC
+            if a0 == 22 || a0 == 26 {
+                exec::give_up_all(io::me(), Why::Credentials);
+            }
+        }
+        nr::SETUID | nr::SETGID | nr::SETREUID | nr::SETREGID | nr::SETRESUID | nr::SETRESGID | nr::CHROOT
+        | nr::SETNS | nr::SECCOMP | nr::UNSHARE => exec::give_up_all(io::me(), Why::Credentials),
+        _ => {}
+    }
+    RUN
+}
+
+/// Descriptors in the control part of a struct msghdr.
+fn passes(msg: usize, vfork: bool) {
+    if !access::allowed(msg, 56, false) {
+        return;
+    }
+    // SAFETY: checked; msg_control and msg_controllen stand at 32 and 40.
+    let (control, len) = unsafe { (((msg + 32) as *const usize).read_unaligned(), ((msg + 40) as *const usize).read_unaligned()) };
+    if len < 16 || len > 65536 || !access::allowed(control, len, false) {
+        return;
+    }
+    let mut at = 0;
+    while at + 16 <= len {
+        // SAFETY: inside the checked control buffer.
+        let (n, kind) = unsafe { (((control + at) as *const usize).read_unaligned(), ((control + at + 8) as *const [u32; 2]).read_unaligned()) };
+        if n < 16 || at + n > len {
+            break;
+        }
+        // SOL_SOCKET, SCM_RIGHTS
+        if kind == [1, 1] {
+            for k in 0..(n - 16) / 4 {
+                // SAFETY: as above.
+                let fd = unsafe { ((control + at + 16 + k * 4) as *const i32).read_unaligned() };
+                if fd >= 0 {
+                    exec::give_up(fd as usize, Why::Passed, vfork);
+                }
+            }
+        }
+        at += n.next_multiple_of(8);
+    }
+}
+
+/// rt_sigaction(2): a handler that interrupts calls ends spinning in this process.
+fn handler(sig: usize, act: usize) {
+    const SA_RESTART: usize = 0x1000_0000;
+    if act == 0 || sig >= 32 && sig <= 33 || !access::allowed(act, 32, false) {
+        return;
+    }
+    // SAFETY: checked; struct kernel_sigaction is handler, flags, restorer, mask.
+    let [h, flags] = unsafe { (act as *const [usize; 2]).read_unaligned() };
+    if h > 1 && flags & SA_RESTART == 0 {
+        io::MAY_SPIN.store(false, Relaxed);
+    }
+}
+
+/// mmap(2): new code must be known code; a fixed mapping takes memory away.
+fn maps(f: &mut Frame) -> u32 {
+    const PROT_EXEC: usize = 4;
+    const MAP_FIXED: usize = 0x10;
+    const MAP_ANONYMOUS: usize = 0x20;
+    if f.args[3] & MAP_FIXED != 0 {
+        VM_EPOCH.fetch_add(1, Relaxed);
+    }
+    if f.args[2] & PROT_EXEC != 0 && f.args[3] & MAP_ANONYMOUS == 0 && !attach::known_code(f.args[4]) {
+        exec::give_up_all(io::me(), Why::NotTakingPart);
+    }
+    RUN
+}

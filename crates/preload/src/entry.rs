@@ -1,0 +1,179 @@
+//! Where every rewritten site arrives, and the way back.
+//!
+//! ```text
+//! libc site:  jmp stub ------> stub: displaced insns; lea r11,[site]; jmp *cell --> byway_entry
+//!   site: syscall <------------------------- not ours: jmp r11  (runs in place)
+//!   site+2: ...   <------------------------- answered: jmp r11+2
+//! ```
+//! Invariant: only rax, rcx, r11 and flags change, as by the syscall instruction itself; the red zone is skipped;
+//! a call that is not ours costs a few loads and runs at libc's own instruction.
+//! unsafe: assembly. Not here: any decision but "surely not ours".
+use crate::dispatch::{after, dispatch};
+use crate::fdtable;
+use byway_pipe::copy::{Iov, VECTORS};
+use byway_pipe::read::Armed;
+use core::sync::atomic::AtomicU32;
+
+/// What the decision was.
+pub const DONE: u32 = 0;
+pub const RUN: u32 = 1;
+pub const THEN: u32 = 2;
+
+/// One call: the registers of the site, the call to make in its stead, and what must be remembered over a sleep.
+#[repr(C, align(16))]
+pub struct Frame {
+    pub nr: usize,
+    pub args: [usize; 6],
+    pub result: isize,
+    _pad: [usize; 2],
+    xmm: [u128; 16],
+    pub sub: [usize; 7],
+    pub kind: usize,
+    pub fd: usize,
+    pub chan: usize,
+    pub armed: core::mem::MaybeUninit<Armed>,
+    pub want: usize,
+    pub done: usize,
+    pub pollfd: u64,
+    pub vectors: usize,
+    pub iov: [Iov; VECTORS],
+}
+
+const _: () = assert!(core::mem::offset_of!(Frame, result) == 56);
+const _: () = assert!(core::mem::offset_of!(Frame, xmm) == 80);
+const _: () = assert!(core::mem::offset_of!(Frame, sub) == 336);
+
+/// Moves with every call that can take memory away.
+pub static VM_EPOCH: AtomicU32 = AtomicU32::new(1);
+
+/// 0: never ours; 1: ours if the fd in the first argument is not plain; 2: always asked; 3: takes memory away.
+pub static CLASS: [u8; 448] = classes();
+
+const fn classes() -> [u8; 448] {
+    use byway_sys::syscall::nr::*;
+    let mut c = [0u8; 448];
+    let fd = [READ, WRITE, READV, WRITEV, IOCTL, FCNTL];
+    let ask = [
+        CLOSE, POLL, MMAP, RT_SIGACTION, SELECT, DUP2, SENDFILE, SENDMSG, CLONE, FORK, VFORK, EXECVE, EXIT, WAIT4, SETUID,
+        SETGID, SETREUID, SETREGID, SETRESUID, SETRESGID, PRCTL, CHROOT, EXIT_GROUP, EPOLL_CTL, WAITID, PSELECT6, PPOLL,
+        UNSHARE, SPLICE, TEE, VMSPLICE, DUP3, PIPE, PIPE2, PREADV, PWRITEV, SENDMMSG, SETNS, SECCOMP, EXECVEAT, PREADV2,
+        PWRITEV2, IO_URING_SETUP, CLONE3, CLOSE_RANGE,
+    ];
+    let vm = [MPROTECT, MUNMAP, BRK, MREMAP, SHMDT];
+    let mut i = 0;
+    while i < fd.len() {
+        c[fd[i]] = 1;
+        i += 1;
+    }
+    i = 0;
+    while i < ask.len() {
+        c[ask[i]] = 2;
+        i += 1;
+    }
+    i = 0;
+    while i < vm.len() {
+        c[vm[i]] = 3;
+        i += 1;
+    }
+    c
+}
+
+unsafe extern "C" {
+    /// The entry that the rewritten texts' cells point to.
+    pub fn byway_entry();
+}
+
+core::arch::global_asm!(
+    ".text",
+    ".hidden byway_entry",
+    ".globl byway_entry",
+    ".type byway_entry, @function",
+    "byway_entry:",
+    ".cfi_startproc",
+    // Not yet a frame: the caller is the site itself.
+    ".cfi_def_cfa rsp, 0",
+    ".cfi_register rip, r11",
+    "cmp rax, 448",
+    "jae 9f",
+    "lea rcx, [rip + {class}]",
+    "movzx ecx, byte ptr [rcx + rax]",
+    "test ecx, ecx",
+    "jz 9f",
+    "cmp ecx, 2",
+    "je 5f",
+    "ja 8f",
+    "mov rcx, qword ptr [rip + byway_tls@GOTTPOFF]",
+    "cmp dword ptr fs:[rcx], 0",
+    "jne 5f",
+    "cmp edi, {fds}",
+    "jae 5f",
+    "mov ecx, edi",
+    "shl rcx, 2",
+    "add rcx, qword ptr [rip + {table}]",
+    "cmp dword ptr [rcx], 1",
+    "jne 5f",
+    "9: jmp r11",
+    "8: lock inc dword ptr [rip + {vm}]",
+    "jmp r11",
+    // Slow: a frame below the red zone. The site is its return address, for unwinders.
+    "5: lea rsp, [rsp - 128]",
+    ".cfi_def_cfa_offset 128",
+    "push r11",
+    ".cfi_def_cfa_offset 136",
+    ".cfi_offset rip, -136",
+    "push rbp",
+    ".cfi_def_cfa_offset 144",
+    ".cfi_offset rbp, -144",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "and rsp, -16",
+    "sub rsp, {size}",
+    "mov [rsp], rax", "mov [rsp+8], rdi", "mov [rsp+16], rsi", "mov [rsp+24], rdx",
+    "mov [rsp+32], r10", "mov [rsp+40], r8", "mov [rsp+48], r9",
+    "movaps [rsp+80], xmm0", "movaps [rsp+96], xmm1", "movaps [rsp+112], xmm2", "movaps [rsp+128], xmm3",
+    "movaps [rsp+144], xmm4", "movaps [rsp+160], xmm5", "movaps [rsp+176], xmm6", "movaps [rsp+192], xmm7",
+    "movaps [rsp+208], xmm8", "movaps [rsp+224], xmm9", "movaps [rsp+240], xmm10", "movaps [rsp+256], xmm11",
+    "movaps [rsp+272], xmm12", "movaps [rsp+288], xmm13", "movaps [rsp+304], xmm14", "movaps [rsp+320], xmm15",
+    "mov rdi, rsp",
+    "call {dispatch}",
+    "6: cmp eax, {then}",
+    "jne 7f",
+    // The call made in the site's stead; it may sleep, be interrupted, restarted, cancelled.
+    "mov rax, [rsp+336]", "mov rdi, [rsp+344]", "mov rsi, [rsp+352]", "mov rdx, [rsp+360]",
+    "mov r10, [rsp+368]", "mov r8, [rsp+376]", "mov r9, [rsp+384]",
+    "syscall",
+    "mov [rsp+56], rax",
+    "mov rdi, rsp",
+    "call {after}",
+    "jmp 6b",
+    "7: mov r11, [rbp+8]",
+    "lea rcx, [r11+2]",
+    "test eax, eax",
+    "mov rax, [rsp]",
+    "cmovz r11, rcx",
+    "cmovz rax, [rsp+56]",
+    "movaps xmm0, [rsp+80]", "movaps xmm1, [rsp+96]", "movaps xmm2, [rsp+112]", "movaps xmm3, [rsp+128]",
+    "movaps xmm4, [rsp+144]", "movaps xmm5, [rsp+160]", "movaps xmm6, [rsp+176]", "movaps xmm7, [rsp+192]",
+    "movaps xmm8, [rsp+208]", "movaps xmm9, [rsp+224]", "movaps xmm10, [rsp+240]", "movaps xmm11, [rsp+256]",
+    "movaps xmm12, [rsp+272]", "movaps xmm13, [rsp+288]", "movaps xmm14, [rsp+304]", "movaps xmm15, [rsp+320]",
+    "mov rdi, [rsp+8]", "mov rsi, [rsp+16]", "mov rdx, [rsp+24]",
+    "mov r10, [rsp+32]", "mov r8, [rsp+40]", "mov r9, [rsp+48]",
+    "mov rsp, rbp",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 136",
+    ".cfi_restore rbp",
+    "lea rsp, [rsp + 136]",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_register rip, r11",
+    "jmp r11",
+    ".cfi_endproc",
+    ".size byway_entry, . - byway_entry",
+    class = sym CLASS,
+    vm = sym VM_EPOCH,
+    table = sym fdtable::BASE,
+    fds = const fdtable::FDS,
+    size = const size_of::<Frame>(),
+    then = const THEN,
+    dispatch = sym dispatch,
+    after = sym after,
+);

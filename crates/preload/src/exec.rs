@@ -1,0 +1,143 @@
+//! Across fork and exec.
+//!
+//! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
+//! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
+//! Not here: reading ELF files, environments.
+use crate::{attach, fdtable, io};
+use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
+use byway_pipe::channel::{Channel, Why};
+use byway_pipe::{Me, handback};
+use byway_sys::errno::failed;
+use byway_sys::syscall::{call3, call6, nr};
+use byway_sys::{file, process};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Calls `f` with each open descriptor of this process.
+fn each_fd(mut f: impl FnMut(usize)) {
+    let path = b"/proc/self/fd\0";
+    let mut buf = [0u8; 1024];
+    // SAFETY: the path is NUL terminated; the buffer is ours for each call.
+    unsafe {
+        let dir = call6(nr::OPENAT, -100isize as usize, path.as_ptr() as usize, 0o2200000, 0, 0, 0);
+        if failed(dir) {
+            for fd in 0..1024 {
+                f(fd);
+            }
+            return;
+        }
+        loop {
+            let n = call3(nr::GETDENTS64, dir as usize, buf.as_mut_ptr() as usize, buf.len());
+            if n <= 0 {
+                break;
+            }
+            let mut at = 0;
+            while at + 19 < n as usize {
+                let len = u16::from_le_bytes([buf[at + 16], buf[at + 17]]) as usize;
+                let mut fd = 0usize;
+                let mut number = false;
+                for &c in &buf[at + 19..(at + len).min(buf.len())] {
+                    if !c.is_ascii_digit() {
+                        break;
+                    }
+                    number = true;
+                    fd = fd * 10 + (c - b'0') as usize;
+                }
+                if number && fd != dir as usize {
+                    f(fd);
+                }
+                at += len.max(19);
+            }
+        }
+        call3(nr::CLOSE, dir as usize, 0, 0);
+    }
+}
+
+fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
+    let d = attach::domain()?;
+    let home = pid as usize * 7;
+    for k in 0..8 {
+        let r = d.exec_record((home + k) % EXECS);
+        if r.pid.load(Relaxed) == pid {
+            return Some(r);
+        }
+    }
+    if !create {
+        return None;
+    }
+    for k in 0..8 {
+        let r = d.exec_record((home + k) % EXECS);
+        let owner = r.pid.load(Relaxed);
+        // RELAXED: the record is read only by the same process after its exec.
+        if (owner == 0 || process::is_dead(owner)) && r.pid.compare_exchange(owner, pid, Relaxed, Relaxed).is_ok() {
+            r.count.store(0, Relaxed);
+            return Some(r);
+        }
+    }
+    None
+}
+
+/// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
+pub fn leave_image() {
+    let (Some(mut me), Some(d)) = (io::me(), attach::domain()) else { return };
+    me.tid = process::gettid();
+    let slot = record(process::getpid(), true);
+    if let Some(r) = slot {
+        r.count.store(0, Relaxed);
+    }
+    each_fd(|fd| {
+        let Some(i) = fdtable::ask_kernel(fd) else { return };
+        let Some(ch) = Channel::at(d, i) else { return };
+        if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
+            return;
+        }
+        let mut forever = true;
+        if let Some(r) = slot {
+            let n = r.count.load(Relaxed) as usize;
+            if r.channels[..n.min(EXEC_CHANNELS)].iter().any(|c| c.load(Relaxed) as usize == i) {
+                return;
+            }
+            if n < EXEC_CHANNELS {
+                r.channels[n].store(i as u16, Relaxed);
+                r.count.store(n as u32 + 1, Relaxed);
+                ch.facts.0.pending.fetch_add(1, Relaxed);
+                forever = false;
+            }
+        }
+        handback::hand_back(&me, ch, fd, forever, Why::NotTakingPart);
+    });
+}
+
+/// The new image attached, or the exec failed: its pipes may be carried again.
+pub fn enter_image() {
+    let Some(d) = attach::domain() else { return };
+    let Some(r) = record(process::getpid(), false) else { return };
+    let n = (r.count.load(Relaxed) as usize).min(EXEC_CHANNELS);
+    for c in &r.channels[..n] {
+        if let Some(ch) = Channel::at(d, c.load(Relaxed) as usize) {
+            ch.facts.0.pending.fetch_sub(1, Relaxed);
+        }
+    }
+    r.count.store(0, Relaxed);
+    r.pid.store(0, Relaxed);
+}
+
+/// Hands one pipe back for good, if `fd` is one.
+pub fn give_up(fd: usize, why: Why, vfork: bool) {
+    let i = if vfork { fdtable::ask_kernel(fd) } else { fdtable::channel(fd) };
+    let (Some(i), Some(mut me), Some(d)) = (i, io::me(), attach::domain()) else { return };
+    if vfork {
+        me.tid = process::gettid();
+    }
+    if let Some(ch) = Channel::at(d, i) {
+        handback::hand_back(&me, ch, fd, true, why);
+    }
+}
+
+/// This process takes no part any more.
+pub fn give_up_all(me: Option<Me>, why: Why) {
+    if me.is_none() {
+        return;
+    }
+    each_fd(|fd| give_up(fd, why, true));
+    attach::stop();
+}

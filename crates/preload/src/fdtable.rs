@@ -1,0 +1,69 @@
+//! fd -> plain, or a channel; filled on first use by asking the kernel.
+//!
+//! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
+//! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
+//! Not here: channels' state. Lookup takes no lock.
+use crate::attach;
+use byway_mem::registry;
+use byway_sys::file;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+pub const FDS: usize = 65536;
+const UNKNOWN: u32 = 0;
+const PLAIN: u32 = 1;
+
+static TABLE: [AtomicU32; FDS] = [const { AtomicU32::new(UNKNOWN) }; FDS];
+
+/// Address of the table, for the entry code.
+#[repr(transparent)]
+pub struct Base(*const [AtomicU32; FDS]);
+// SAFETY: a constant address of atomics.
+unsafe impl Sync for Base {}
+pub static BASE: Base = Base(&TABLE);
+
+/// Moves with every close, so that a lookup that overlaps one is not kept.
+static CLOSES: AtomicU32 = AtomicU32::new(0);
+
+/// The channel slot behind `fd`, if it is a carried pipe.
+pub fn channel(fd: usize) -> Option<usize> {
+    let fd = fd as u32 as usize;
+    match TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed)) {
+        PLAIN => None,
+        UNKNOWN => ask(fd),
+        e => Some(e as usize - 2),
+    }
+}
+
+/// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
+pub fn ask_kernel(fd: usize) -> Option<usize> {
+    let id = file::identity(fd)?;
+    let d = attach::domain()?;
+    if id.fifo { registry::find(d, id.dev, id.ino) } else { None }
+}
+
+fn ask(fd: usize) -> Option<usize> {
+    let before = CLOSES.load(Relaxed);
+    let id = file::identity(fd)?;
+    let found = if id.fifo { attach::domain().and_then(|d| registry::find(d, id.dev, id.ino)) } else { None };
+    if fd < FDS && CLOSES.load(Relaxed) == before {
+        TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 + 2), Relaxed);
+    }
+    found
+}
+
+/// Forgets `fd`; true if it was known to be a carried pipe.
+pub fn forget(fd: usize) -> bool {
+    CLOSES.fetch_add(1, Relaxed);
+    TABLE.get(fd as u32 as usize).is_some_and(|e| e.swap(UNKNOWN, Relaxed) > PLAIN)
+}
+
+/// Forgets every fd from `first` to `last`; true if one was a carried pipe.
+pub fn forget_range(first: usize, last: usize) -> bool {
+    let mut any = false;
+    for fd in first..=last.min(FDS - 1) {
+        if TABLE[fd].load(Relaxed) != UNKNOWN {
+            any |= forget(fd);
+        }
+    }
+    any
+}

@@ -1,0 +1,192 @@
+//! read, readv, write and writev on a carried pipe: buffers in, steps of the pipe core out.
+//!
+//! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
+//! Not here: which fds are carried.
+use crate::entry::{DONE, Frame, RUN, THEN};
+use crate::{access, attach, tls};
+use byway_pipe::channel::{Channel, Why};
+use byway_pipe::copy::{Cursor, Iov, VECTORS};
+use byway_pipe::read::Armed;
+use byway_pipe::write::Progress;
+use byway_pipe::{Me, Step, handback, read, write};
+use byway_sys::errno::{Ret, failed};
+use byway_sys::file;
+use byway_sys::syscall::nr;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// False once a handler without SA_RESTART is installed: it could run during a spin, and the call must then fail
+/// with EINTR, which only a sleep in the kernel can know.
+pub static MAY_SPIN: AtomicBool = AtomicBool::new(true);
+static CPUS: AtomicU32 = AtomicU32::new(0);
+
+/// Kinds of calls in flight, in `Frame::kind`.
+pub const READ: usize = 1;
+const WRITE: usize = 2;
+const WAIT: usize = 3;
+const POLL: usize = 4;
+const REST: usize = 5;
+
+/// Who calls now.
+pub fn me() -> Option<Me> {
+    let domain = attach::domain()?;
+    let t = tls::get();
+    if t.tid.get() == 0 {
+        t.tid.set(byway_sys::process::gettid());
+    }
+    let mut cpus = CPUS.load(Relaxed);
+    if cpus == 0 {
+        cpus = byway_sys::process::allowed_cpus();
+        CPUS.store(cpus, Relaxed);
+    }
+    Some(Me { tid: t.tid.get(), domain, cpus, spin: MAY_SPIN.load(Relaxed), access: access::allowed })
+}
+
+/// Begins a call on channel slot `i`.
+pub fn begin(f: &mut Frame, i: usize) -> u32 {
+    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, i))) else { return RUN };
+    let writes = f.nr == nr::WRITE || f.nr == nr::WRITEV;
+    f.fd = f.args[0];
+    f.chan = i;
+    f.done = 0;
+    if ch.forever() && ch.t().closed() {
+        return RUN;
+    }
+    if f.nr == nr::READ || f.nr == nr::WRITE {
+        f.iov[0] = Iov { base: f.args[1], len: f.args[2].min(0x7fff_f000) };
+        f.vectors = 1;
+    } else {
+        let n = f.args[2];
+        if n == 0 || n > VECTORS || !access::allowed(f.args[1], n * size_of::<Iov>(), false) {
+            handback::hand_back(&me, ch, f.fd, true, Why::Vector);
+            return RUN;
+        }
+        for k in 0..n {
+            // SAFETY: the array was checked.
+            f.iov[k] = unsafe { (f.args[1] as *const Iov).add(k).read_unaligned() };
+        }
+        f.vectors = n;
+    }
+    f.want = 0;
+    for v in &f.iov[..f.vectors] {
+        if v.len > 0x7fff_f000 {
+            return RUN;
+        }
+        f.want += v.len;
+    }
+    if f.want == 0 {
+        return RUN;
+    }
+    if f.want > 0x7fff_f000 {
+        handback::hand_back(&me, ch, f.fd, true, Why::Vector);
+        return RUN;
+    }
+    if writes { go_write(f, &me, ch) } else { go_read(f, &me, ch) }
+}
+
+/// The caller's own call, to be made by the entry code.
+fn own(f: &mut Frame, kind: usize) -> u32 {
+    f.sub[0] = f.nr;
+    f.sub[1..].copy_from_slice(&f.args);
+    f.kind = kind;
+    THEN
+}
+
+fn finished(f: &mut Frame, r: Ret) -> u32 {
+    f.result = r;
+    DONE
+}
+
+fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
+    let mut armed = Armed::NOT;
+    let mut at = Cursor::new(&f.iov[..f.vectors]);
+    at.advance(f.done);
+    let step = read::read(me, ch, f.fd, at, f.want, f.done, &mut armed);
+    f.armed.write(armed);
+    match step {
+        Step::Done(r) => finished(f, r),
+        Step::NativeCounted => own(f, READ),
+        _ => RUN,
+    }
+}
+
+fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
+    let iov = f.iov;
+    let mut p = Progress { at: Cursor::new(&iov[..f.vectors]), want: f.want, done: f.done };
+    p.at.advance(f.done);
+    let step = write::write(me, ch, f.fd, &mut p);
+    f.done = p.done;
+    match step {
+        Step::Done(r) => finished(f, r),
+        Step::NativeCounted => own(f, WRITE),
+        Step::Native if f.done == 0 => RUN,
+        Step::Native => rest(f),
+        Step::WaitRestartable => {
+            // A bad address: the call sleeps for room, then fails without effect.
+            f.iov[VECTORS - 1] = if f.vectors < VECTORS { Iov { base: 16, len: 1 } } else { return poll(f) };
+            let v = &f.iov[VECTORS - 1] as *const Iov as usize;
+            f.sub = [nr::VMSPLICE, f.fd, v, 1, 0, 0, 0];
+            f.kind = WAIT;
+            THEN
+        }
+        Step::WaitPartial => poll(f),
+    }
+}
+
+fn poll(f: &mut Frame) -> u32 {
+    f.pollfd = f.fd as u32 as u64 | (file::POLLOUT as u64) << 32;
+    f.sub = [nr::POLL, &f.pollfd as *const u64 as usize, 1, usize::MAX, 0, 0, 0];
+    f.kind = POLL;
+    THEN
+}
+
+/// What is left of a write that the ring began and the kernel must end.
+fn rest(f: &mut Frame) -> u32 {
+    let mut at = Cursor::new(&f.iov[..f.vectors]);
+    at.advance(f.done);
+    let (base, len) = at.run();
+    f.sub = [nr::WRITE, f.fd, base, len, 0, 0, 0];
+    f.kind = REST;
+    THEN
+}
+
+/// After a call that `begin` asked for.
+pub fn resume(f: &mut Frame) -> u32 {
+    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, f.chan))) else { return DONE };
+    let ret = f.result;
+    match f.kind {
+        READ => {
+            // SAFETY: written before the call was asked for.
+            let armed = unsafe { f.armed.assume_init() };
+            read::finish(&me, ch, armed, ret);
+            if ret > 0 && (ret as usize) < f.want && !ch.t().closed() {
+                f.done = ret as usize;
+                let step = go_read(f, &me, ch);
+                if step != DONE || failed(f.result) {
+                    return finished(f, ret);
+                }
+            }
+            DONE
+        }
+        WRITE => {
+            write::finish(ch);
+            DONE
+        }
+        WAIT | POLL => {
+            let iov = f.iov;
+            let p = Progress { at: Cursor::new(&iov[..f.vectors]), want: f.want, done: f.done };
+            match write::woken(f.fd, &p, f.kind == WAIT, ret) {
+                Some(r) => finished(f, r),
+                None => go_write(f, &me, ch),
+            }
+        }
+        REST => {
+            if failed(ret) {
+                let r = if f.done > 0 { f.done as Ret } else { ret };
+                return finished(f, r);
+            }
+            f.done += ret as usize;
+            if f.done == f.want || (ret as usize) < f.sub[3] { finished(f, f.done as Ret) } else { rest(f) }
+        }
+        _ => DONE,
+    }
+}

@@ -1,0 +1,49 @@
+//! One small block of thread-local state, reached without libc.
+//!
+//! Invariant: zero is the right start for a new thread. A vfork child shares its parent's block while the parent
+//! sleeps, which is how it is told from the parent: the thread id in the block is not its own.
+//! Not here: anything that outlives a thread.
+use core::arch::{asm, global_asm};
+use core::cell::Cell;
+
+global_asm!(
+    ".section .tbss.byway,\"awT\",@nobits",
+    ".balign 16",
+    ".hidden byway_tls",
+    ".globl byway_tls",
+    ".type byway_tls, @object",
+    ".size byway_tls, 128",
+    "byway_tls:",
+    ".zero 128",
+    ".text",
+);
+
+/// Set before a fork or vfork: the next call asks who it is.
+pub const FORKED: u32 = 1;
+pub const VFORKED: u32 = 2;
+
+/// A thread's block.
+#[repr(C)]
+pub struct Tls {
+    pub mode: Cell<u32>,
+    pub tid: Cell<u32>,
+    /// Memory-map epoch of the ranges below.
+    pub epoch: Cell<u32>,
+    _pad: u32,
+    /// Ranges known to be readable, and writable: start and end.
+    pub readable: Cell<[usize; 4]>,
+    pub writable: Cell<[usize; 4]>,
+}
+
+const _: () = assert!(size_of::<Tls>() <= 128);
+
+/// This thread's block.
+pub fn get() -> &'static Tls {
+    let p: *const Tls;
+    // SAFETY: initial-exec thread-local storage; fs:0 holds the thread pointer (x86-64 psABI).
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + byway_tls@GOTTPOFF]", "add {0}, qword ptr fs:[0]", out(reg) p,
+             options(nostack));
+        &*p
+    }
+}

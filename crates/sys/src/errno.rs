@@ -1,0 +1,19 @@
+//! The kernel's error numbers that Byway looks at, as the kernel returns them: negative.
+//!
+//! Not here: messages; the data path hands the number on unchanged.
+
+/// The result of a raw system call: a count or address, or a negative error number.
+pub type Ret = isize;
+
+pub const EPERM: Ret = -1;
+pub const EINTR: Ret = -4;
+pub const EAGAIN: Ret = -11;
+pub const EFAULT: Ret = -14;
+pub const EINVAL: Ret = -22;
+pub const EPIPE: Ret = -32;
+
+/// Whether a raw result is an error.
+#[inline]
+pub fn failed(r: Ret) -> bool {
+    (-4095..0).contains(&r)
+}

@@ -1,0 +1,126 @@
+//! Descriptors: what an fd is, how much a pipe holds, how it may be opened again.
+//!
+//! Invariant: an fd is asked, never remembered; nothing here keeps one open after it returns, but for `reopen`.
+//! Not here: channels.
+use crate::errno::{Ret, failed};
+use crate::syscall::{call3, call6, nr};
+
+pub const F_GETFD: usize = 1;
+pub const F_GETFL: usize = 3;
+pub const F_SETPIPE_SZ: usize = 1031;
+pub const F_GETPIPE_SZ: usize = 1032;
+pub const O_NONBLOCK: usize = 0o4000;
+pub const O_DIRECT: usize = 0o40000;
+pub const O_ASYNC: usize = 0o20000;
+pub const O_CLOEXEC: usize = 0o2000000;
+pub const O_RDWR: usize = 2;
+pub const POLLIN: i16 = 1;
+pub const POLLOUT: i16 = 4;
+pub const POLLERR: i16 = 8;
+pub const FIONREAD: usize = 0x541B;
+const S_IFMT: u32 = 0o170000;
+const S_IFIFO: u32 = 0o010000;
+
+#[repr(C)]
+struct Stat {
+    dev: u64,
+    ino: u64,
+    nlink: u64,
+    mode: u32,
+    _rest: [u32; 29],
+}
+
+/// Identity of an open file, as fstat(2) gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ident {
+    pub dev: u64,
+    pub ino: u64,
+    pub fifo: bool,
+}
+
+/// fstat(2); `None` for a bad descriptor.
+pub fn identity(fd: usize) -> Option<Ident> {
+    let mut st = core::mem::MaybeUninit::<Stat>::uninit();
+    // SAFETY: `st` is as large as the kernel's struct stat (144 bytes).
+    let r = unsafe { call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0) };
+    if failed(r) {
+        return None;
+    }
+    // SAFETY: the kernel filled it.
+    let st = unsafe { st.assume_init() };
+    Some(Ident { dev: st.dev, ino: st.ino, fifo: st.mode & S_IFMT == S_IFIFO })
+}
+
+/// fcntl(2) with an integer argument.
+pub fn fcntl(fd: usize, cmd: usize, arg: usize) -> Ret {
+    // SAFETY: no pointer is passed.
+    unsafe { call3(nr::FCNTL, fd, cmd, arg) }
+}
+
+/// Bytes in the pipe, by ioctl(FIONREAD); 0 when the kernel does not say.
+pub fn fionread(fd: usize) -> usize {
+    let mut n: i32 = 0;
+    // SAFETY: `n` is an int that lives over the call.
+    let r = unsafe { call3(nr::IOCTL, fd, FIONREAD, &mut n as *mut i32 as usize) };
+    if failed(r) || n < 0 { 0 } else { n as usize }
+}
+
+/// poll(2) of one fd. Returns the kernel's result and `revents`.
+pub fn poll1(fd: usize, events: i16, timeout_ms: i32) -> (Ret, i16) {
+    let mut p: [u32; 2] = [fd as u32, events as u16 as u32];
+    // SAFETY: `p` has the layout of one struct pollfd.
+    let r = unsafe { call3(nr::POLL, p.as_mut_ptr() as usize, 1, timeout_ms as usize) };
+    (r, (p[1] >> 16) as i16)
+}
+
+/// Whether the last reader of a pipe whose write end is `fd` has gone.
+///
+/// LINUX pipe_poll: POLLERR on the write end when there is no reader.
+pub fn reader_gone(fd: usize) -> bool {
+    poll1(fd, POLLOUT, 0).1 & POLLERR != 0
+}
+
+/// write(2).
+///
+/// # Safety
+/// `p..p+n` is readable.
+pub unsafe fn write(fd: usize, p: *const u8, n: usize) -> Ret {
+    // SAFETY: the caller's promise.
+    unsafe { call3(nr::WRITE, fd, p as usize, n) }
+}
+
+/// A new open file description of the pipe behind `fd`, for both directions.
+///
+/// LINUX fifo(7): O_RDWR never blocks and makes neither EOF nor SIGPIPE. It is how a holder of one end can move
+/// bytes at both; it lives for microseconds.
+pub fn reopen(fd: usize) -> Ret {
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut at = 14;
+    let mut digits = [0u8; 10];
+    let mut n = 0;
+    let mut v = fd;
+    loop {
+        digits[n] = b'0' + (v % 10) as u8;
+        n += 1;
+        v /= 10;
+        if v == 0 {
+            break;
+        }
+    }
+    while n > 0 {
+        n -= 1;
+        path[at] = digits[n];
+        at += 1;
+    }
+    const AT_FDCWD: usize = -100isize as usize;
+    // SAFETY: `path` is NUL terminated and lives over the call.
+    unsafe {
+        call6(nr::OPENAT, AT_FDCWD, path.as_ptr() as usize, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0, 0, 0)
+    }
+}
+
+/// close(2).
+pub fn close(fd: usize) {
+    // SAFETY: no pointer.
+    unsafe { call3(nr::CLOSE, fd, 0, 0) };
+}

@@ -1,0 +1,12 @@
+//! The kernel and the processor, thinly: raw system calls, errno, the cycle counter.
+//!
+//! Invariant: nothing here calls libc. The preload library runs inside libc's own wrappers, so a libc
+//! call from here would enter the dispatcher again.
+//! Not here: policy. No function decides anything about a channel.
+#![no_std]
+
+pub mod clock;
+pub mod errno;
+pub mod file;
+pub mod process;
+pub mod syscall;

@@ -1,0 +1,84 @@
+//! Threads and processes: who am I, is that one alive, sleep a little.
+//!
+//! Invariant: "dead" is said only when the kernel says so; on doubt a thread is alive.
+//! Not here: anything about what the dead one held.
+use crate::errno::failed;
+use crate::syscall::{call3, call6, nr};
+
+/// The kernel's thread id.
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call3(nr::GETTID, 0, 0, 0) as u32 }
+}
+
+/// The process id.
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call3(nr::GETPID, 0, 0, 0) as u32 }
+}
+
+/// Whether thread `tid` has ended: no such task, or a zombie that its parent has not reaped.
+///
+/// LINUX kill(2) with signal 0 finds zombies alive, so the state letter of /proc/TID/stat is asked as well.
+pub fn is_dead(tid: u32) -> bool {
+    // SAFETY: no pointers; signal 0 only checks.
+    let r = unsafe { call3(nr::KILL, tid as usize, 0, 0) };
+    if r == -3 {
+        return true;
+    }
+    let mut path = *b"/proc/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 10];
+    let (mut n, mut v, mut at) = (0, tid, 6);
+    while v > 0 {
+        digits[n] = b'0' + (v % 10) as u8;
+        n += 1;
+        v /= 10;
+    }
+    while n > 0 {
+        n -= 1;
+        path[at] = digits[n];
+        at += 1;
+    }
+    path[at..at + 5].copy_from_slice(b"/stat");
+    let mut buf = [0u8; 128];
+    // SAFETY: `path` is NUL terminated; `buf` is ours for the read.
+    let got = unsafe {
+        let fd = call6(nr::OPENAT, -100isize as usize, path.as_ptr() as usize, 0o2000000, 0, 0, 0);
+        if failed(fd) {
+            return false;
+        }
+        let got = call3(nr::READ, fd as usize, buf.as_mut_ptr() as usize, buf.len());
+        call3(nr::CLOSE, fd as usize, 0, 0);
+        got
+    };
+    if got <= 0 {
+        return false;
+    }
+    // The name may hold anything, so the state is the letter after the last ')'.
+    let text = &buf[..(got as usize).min(buf.len())];
+    match text.iter().rposition(|&c| c == b')') {
+        Some(i) if i + 2 < text.len() => text[i + 2] == b'Z' || text[i + 2] == b'X',
+        _ => false,
+    }
+}
+
+/// Sleeps for about `us` microseconds; a signal ends it early.
+pub fn nap(us: u64) {
+    let ts: [u64; 2] = [us / 1_000_000, us % 1_000_000 * 1000];
+    // SAFETY: `ts` is a struct timespec.
+    unsafe { call3(nr::NANOSLEEP, ts.as_ptr() as usize, 0, 0) };
+}
+
+/// sched_yield(2).
+pub fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { call3(nr::SCHED_YIELD, 0, 0, 0) };
+}
+
+/// How many CPUs this thread may run on; 1 when the kernel does not say.
+pub fn allowed_cpus() -> u32 {
+    let mut mask = [0u64; 16];
+    // SAFETY: `mask` is 128 bytes of ours.
+    let r = unsafe { call3(nr::SCHED_GETAFFINITY, 0, 128, mask.as_mut_ptr() as usize) };
+    if failed(r) { 1 } else { mask.iter().map(|m| m.count_ones()).sum::<u32>().max(1) }
+}
