@@ -1,0 +1,205 @@
+//! A run's domain, from the side that makes it: create, answer questions, collect, remove.
+//!
+//! Invariant: the file is 0600 in a 0700 folder of this user, and is gone when the value is dropped; a domain whose
+//! creator was killed is removed by the next run.
+//! Not here: the layout (crate mem).
+use byway_mem::domain::Domain;
+use byway_mem::layout::{CHANNELS, DOMAIN_BYTES, MAGIC, VERSION};
+use byway_mem::{registry, zone};
+use byway_pipe::channel::Channel;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A domain that this process made.
+pub struct Run {
+    path: PathBuf,
+    domain: Domain,
+}
+
+/// The folder of this user's domains.
+pub fn folder() -> PathBuf {
+    // SAFETY: geteuid has no preconditions.
+    let uid = unsafe { libc::geteuid() };
+    std::env::var_os("BYWAY_SHM").map_or_else(|| PathBuf::from(format!("/dev/shm/byway-{uid}")), PathBuf::from)
+}
+
+impl Run {
+    /// Makes a new domain.
+    ///
+    /// # Errors
+    /// A sentence: what could not be made, and what to try.
+    pub fn create(cache: &Path, flags: u32) -> Result<Run, String> {
+        let dir = folder();
+        let say = |e: std::io::Error| format!("{}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs", dir.display());
+        if !dir.exists() {
+            fs::create_dir(&dir).map_err(say)?;
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(say)?;
+        }
+        let m = fs::symlink_metadata(&dir).map_err(say)?;
+        // SAFETY: geteuid has no preconditions.
+        if !m.is_dir() || m.uid() != unsafe { libc::geteuid() } || m.mode() & 0o022 != 0 {
+            return Err(format!("{} is not a folder that only you can write; remove it or set BYWAY_SHM", dir.display()));
+        }
+        sweep(&dir);
+        let path = dir.join(format!("run-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let f = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(say)?;
+        f.set_len(DOMAIN_BYTES as u64).map_err(say)?;
+        // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
+        use std::os::fd::AsRawFd;
+        let tables = byway_mem::layout::SLABS_AT as i64;
+        // SAFETY: our own fd.
+        let r = unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, tables) };
+        if r != 0 {
+            let _ = fs::remove_file(&path);
+            return Err(say(std::io::Error::from_raw_os_error(r)));
+        }
+        // SAFETY: a new shared mapping of the whole file; it stays for the life of the process.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), DOMAIN_BYTES, 3, libc::MAP_SHARED, f.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            let _ = fs::remove_file(&path);
+            return Err(say(std::io::Error::last_os_error()));
+        }
+        // SAFETY: mapped above.
+        let domain = unsafe { Domain::over(base.cast()) };
+        let h = domain.header();
+        let dir = cache.as_os_str().as_bytes();
+        if dir.len() >= h.cache_dir.len() {
+            let _ = fs::remove_file(&path);
+            return Err("the cache folder's path is too long; set BYWAY_CACHE".into());
+        }
+        // SAFETY: nobody else has the file yet; the length was checked.
+        unsafe { std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len()) };
+        let relaxed = Ordering::Relaxed;
+        h.flags.store(flags, relaxed);
+        h.creator.store(std::process::id(), relaxed);
+        h.cpus.store(byway_sys::process::allowed_cpus(), relaxed);
+        h.cycles_per_us.store(cycles_per_us(), relaxed);
+        h.version.store(VERSION, relaxed);
+        // ORDER: the rest of the header before the mark that makes it a domain.
+        h.magic.store(MAGIC, Ordering::Release);
+        Ok(Run { path, domain })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
+    pub fn serve(&self, cache: &Path) {
+        let h = self.domain.header();
+        // ORDER: the path was written before the request.
+        let wanted = h.scan_wanted.load(Ordering::Acquire);
+        if wanted != h.scan_done.load(Ordering::Relaxed) {
+            // SAFETY: copied byte by byte; a peer may change it meanwhile, which makes another path, not a fault.
+            let path: Vec<u8> = (0..h.scan_path.len())
+                .map(|k| unsafe { h.scan_path.as_ptr().add(k).read_volatile() })
+                .take_while(|&c| c != 0)
+                .collect();
+            let _ = crate::rewrite::ensure(cache, Path::new(std::ffi::OsStr::from_bytes(&path)));
+            // ORDER: the cache file before the answer.
+            h.scan_done.store(wanted, Ordering::Release);
+        }
+        if h.collect.swap(0, Ordering::Relaxed) != 0 {
+            self.collect();
+        }
+    }
+
+    /// Frees the slots of pipes that no process of this user holds any more.
+    fn collect(&self) {
+        let before: Vec<(usize, u64)> =
+            (0..CHANNELS).filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n))).collect();
+        let mut live: HashSet<u64> = HashSet::new();
+        for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            for fd in fs::read_dir(p.path().join("fd")).into_iter().flatten().flatten() {
+                if let Ok(to) = fs::read_link(fd.path())
+                    && let Some(n) = to.to_str().and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
+                {
+                    live.insert(n);
+                }
+            }
+        }
+        for (i, n) in before {
+            if !live.contains(&n)
+                && registry::inode(self.domain, i) == Some(n)
+                && let Some(ch) = Channel::at(self.domain, i)
+            {
+                if let Some(s) = ch.slab() {
+                    ch.set_slab(None);
+                    zone::give(self.domain, s);
+                }
+                registry::release(self.domain, i);
+            }
+        }
+    }
+
+    /// Each channel: kernel's number of the pipe, bytes carried, bytes left to the kernel, the reason.
+    pub fn explain(&self) {
+        const WHY: [&str; 12] = [
+            "too little traffic, or an end never took part",
+            "poll, select or epoll on it",
+            "two readers asleep at once",
+            "splice, tee, vmsplice, sendfile",
+            "a control call (FIONREAD, F_SETPIPE_SZ, O_ASYNC ...)",
+            "passed to another process, or used by a vfork child",
+            "a program that cannot take part",
+            "no shared memory",
+            "a bad address",
+            "a long list of buffers",
+            "change of credentials or of name space",
+            "damaged",
+        ];
+        for i in 0..CHANNELS {
+            let (Some(n), Some(ch)) = (registry::inode(self.domain, i), Channel::at(self.domain, i)) else { continue };
+            let relaxed = Ordering::Relaxed;
+            let carried = ch.writer.0.bytes.load(relaxed);
+            let why = ch.facts.0.why.load(relaxed) as usize;
+            let state = if why == 0 && carried > 0 { "carried" } else { WHY.get(why).copied().unwrap_or("?") };
+            eprintln!("byway: pipe:[{n}]  {carried} bytes carried  {state}");
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+        // Only an empty folder goes.
+        if let Some(dir) = self.path.parent()
+            && std::env::var_os("BYWAY_SHM").is_none()
+        {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// Removes domains whose creator is gone.
+fn sweep(dir: &Path) {
+    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if let Some(pid) = e.file_name().to_str().and_then(|s| s.strip_prefix("run-")?.parse::<u32>().ok())
+            && byway_sys::process::is_dead(pid)
+        {
+            let _ = fs::remove_file(e.path());
+        }
+    }
+}
+
+/// The cycle counter's rate, from a millisecond of it.
+fn cycles_per_us() -> u32 {
+    let (t, c) = (Instant::now(), byway_sys::clock::now());
+    while t.elapsed() < Duration::from_micros(500) {
+        std::hint::spin_loop();
+    }
+    let d = byway_sys::clock::now() - c;
+    (d as u128 * 1000 / t.elapsed().as_nanos().max(1)) as u32
+}
+
+/// A C string, or a sentence.
+pub fn c_string(s: &std::ffi::OsStr) -> Result<CString, String> {
+    CString::new(s.as_bytes()).map_err(|_| format!("{} holds a NUL byte", s.to_string_lossy()))
+}

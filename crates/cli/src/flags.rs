@@ -1,0 +1,45 @@
+//! The command line: one definition, from which help and errors are made.
+//!
+//! Invariant: unusable words end with status 2 and a sentence.
+//! Not here: what the commands do.
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(name = "byway", version, about = "Pipes of unmodified programs, through shared memory")]
+struct Flags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a command, and all that it starts, with its pipes carried
+    Run {
+        /// Leave every pipe to the kernel
+        #[arg(long)]
+        off: bool,
+        /// At the end, tell on standard error what was carried, and why the rest was not
+        #[arg(long)]
+        explain: bool,
+        /// The command and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Tell whether programs' code can be rewritten, object by object
+    Doctor {
+        /// Programs or libraries; libc and the dynamic loader if none is given
+        objects: Vec<PathBuf>,
+    },
+}
+
+/// Parses and runs; the result is the exit status.
+pub fn main() -> i32 {
+    match Flags::parse().command {
+        Command::Run { off, explain, command } => run::run(off, explain, &command),
+        Command::Doctor { objects } => run::doctor(&objects),
+    }
+}
+
+use crate::run;

@@ -1,0 +1,11 @@
+//! `byway`: runs programs with their pipes carried through shared memory, and tells what a machine allows.
+//!
+//! Not here: the pipes themselves; this program only prepares and starts.
+mod domain;
+mod flags;
+mod rewrite;
+mod run;
+
+fn main() {
+    run::end(flags::main());
+}

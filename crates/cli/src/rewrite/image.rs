@@ -1,0 +1,122 @@
+//! Lays out the file that processes map: a header page, the rewritten text, the stubs.
+//!
+//! ```text
+//! site:  jmp stub            stub:  displaced instructions
+//!        (int3 ...)                 lea r11, [syscall]      syscall: at the site, or in the stub when the
+//!        syscall                    jmp  [cell]             window reaches behind it; then also:
+//!                                   syscall; displaced ones; jmp back
+//! ```
+//! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation.
+//! Not here: which sites (scan.rs); the cell's contents (the preload library writes them).
+use crate::rewrite::scan::{Scan, Site};
+use iced_x86::{BlockEncoder, BlockEncoderOptions, InstructionBlock};
+
+pub const MAGIC: &[u8] = b"BYWAYSH1";
+const PAGE: usize = 4096;
+/// The stubs lie this far below the text.
+const DISTANCE: u64 = 1 << 30;
+
+/// A cache file without a text: kind 0 (clean) or 2 (unable).
+pub fn note(kind: u32, why: &str) -> Vec<u8> {
+    let mut v = vec![0; PAGE];
+    v[..8].copy_from_slice(MAGIC);
+    v[8..12].copy_from_slice(&kind.to_le_bytes());
+    let n = why.len().min(1000);
+    v[128..128 + n].copy_from_slice(&why.as_bytes()[..n]);
+    v
+}
+
+/// The reason in an "unable" file.
+pub fn reason(v: &[u8]) -> String {
+    let s = &v[128..1128];
+    String::from_utf8_lossy(&s[..s.iter().position(|&c| c == 0).unwrap_or(1000)]).into_owned()
+}
+
+/// The file for a scanned object.
+///
+/// # Errors
+/// A sentence that says which site could not be encoded.
+pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
+    let text_len = s.text.len().next_multiple_of(PAGE);
+    if text_len as u64 > DISTANCE / 2 {
+        return Err("its text is too large".into());
+    }
+    let mut text = s.text.to_vec();
+    text.resize(text_len, 0);
+    // Two passes: the cell stands behind the stubs, whose length the first pass tells.
+    let base = s.text_vaddr.wrapping_sub(DISTANCE);
+    let length = stubs(s, base, base, None)?.len().next_multiple_of(PAGE);
+    let code = stubs(s, base, base.wrapping_add(length as u64), Some(&mut text))?;
+    let mut v = note(1, "");
+    for (k, n) in [
+        (16, s.text_vaddr),
+        (24, text_len as u64),
+        (32, PAGE as u64),
+        (40, length as u64),
+        (48, (PAGE + text_len) as u64),
+        (56, DISTANCE),
+        (64, length as u64),
+    ] {
+        v[k..k + 8].copy_from_slice(&n.to_le_bytes());
+    }
+    v[12..16].copy_from_slice(&(u32::from(s.clone_left) << 1).to_le_bytes());
+    v[72..76].copy_from_slice(&(s.sites.len() as u32).to_le_bytes());
+    v[76..80].copy_from_slice(&s.left.to_le_bytes());
+    v.extend_from_slice(&text);
+    v.extend_from_slice(&code);
+    v.resize(PAGE + text_len + length, 0xcc);
+    Ok(v)
+}
+
+fn rel32(from_next: u64, to: u64) -> Result<[u8; 4], String> {
+    let d = to.wrapping_sub(from_next) as i64;
+    i32::try_from(d).map(i32::to_le_bytes).map_err(|_| "a jump does not reach".into())
+}
+
+fn stubs(s: &Scan, base: u64, cell: u64, mut text: Option<&mut Vec<u8>>) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    for site in &s.sites {
+        let start = base.wrapping_add(out.len() as u64);
+        stub(site, base, cell, &mut out)?;
+        if let Some(t) = text.as_deref_mut() {
+            let at = (site.start - s.text_vaddr) as usize;
+            let free = if site.after == 0 { site.syscall } else { site.end };
+            let n = (free - site.start) as usize;
+            t[at] = 0xe9;
+            t[at + 1..at + 5].copy_from_slice(&rel32(site.start + 5, start)?);
+            t[at + 5..at + n].fill(0xcc);
+        }
+    }
+    Ok(out)
+}
+
+fn stub(site: &Site, base: u64, cell: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    let here = |out: &Vec<u8>| base.wrapping_add(out.len() as u64);
+    let before = site.insns.len() - site.after;
+    displaced(&site.insns[..before], here(out), out)?;
+    // lea r11, [rip + d]: 7 bytes; jmp [rip + d]: 6 bytes.
+    let lea = here(out);
+    let target = if site.after == 0 { site.syscall } else { lea + 13 };
+    out.extend_from_slice(&[0x4c, 0x8d, 0x1d]);
+    out.extend_from_slice(&rel32(lea + 7, target)?);
+    out.extend_from_slice(&[0xff, 0x25]);
+    out.extend_from_slice(&rel32(lea + 13, cell)?);
+    if site.after > 0 {
+        out.extend_from_slice(&[0x0f, 0x05]);
+        displaced(&site.insns[before..], here(out), out)?;
+        let at = here(out);
+        out.push(0xe9);
+        out.extend_from_slice(&rel32(at + 5, site.end)?);
+    }
+    Ok(())
+}
+
+fn displaced(insns: &[iced_x86::Instruction], at: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    if insns.is_empty() {
+        return Ok(());
+    }
+    let r = BlockEncoder::encode(64, InstructionBlock::new(insns, at), BlockEncoderOptions::NONE)
+        .map_err(|e| format!("an instruction cannot be moved: {e}"))?;
+    out.extend_from_slice(&r.code_buffer);
+    Ok(())
+}
