@@ -80,7 +80,7 @@ fn stubs(s: &Scan, base: u64, cell: u64, mut text: Option<&mut Vec<u8>>) -> Resu
         stub(site, base, cell, &mut out)?;
         if let Some(t) = text.as_deref_mut() {
             let at = (site.start - s.text_vaddr) as usize;
-            let free = if site.after == 0 { site.syscall } else { site.end };
+            let free = if site.moved { site.end } else { site.syscall };
             let n = (free - site.start) as usize;
             t[at] = 0xe9;
             t[at + 1..at + 5].copy_from_slice(&rel32(site.start + 5, start)?);
@@ -96,12 +96,12 @@ fn stub(site: &Site, base: u64, cell: u64, out: &mut Vec<u8>) -> Result<(), Stri
     displaced(&site.insns[..before], here(out), out)?;
     // lea r11, [rip + d]: 7 bytes; jmp [rip + d]: 6 bytes.
     let lea = here(out);
-    let target = if site.after == 0 { site.syscall } else { lea + 13 };
+    let target = if site.moved { lea + 13 } else { site.syscall };
     out.extend_from_slice(&[0x4c, 0x8d, 0x1d]);
     out.extend_from_slice(&rel32(lea + 7, target)?);
     out.extend_from_slice(&[0xff, 0x25]);
     out.extend_from_slice(&rel32(lea + 13, cell)?);
-    if site.after > 0 {
+    if site.moved {
         out.extend_from_slice(&[0x0f, 0x05]);
         displaced(&site.insns[before..], here(out), out)?;
         let at = here(out);

@@ -119,7 +119,7 @@ mod tests {
         for site in &s.sites {
             let at = off + (site.start - s.text_vaddr) as usize;
             assert_eq!(image[at], 0xe9, "no jump at {:#x}", site.start);
-            if site.after == 0 {
+            if !site.moved {
                 let sys = off + (site.syscall - s.text_vaddr) as usize;
                 assert_eq!(&image[sys..sys + 2], &[0x0f, 0x05]);
             }

@@ -16,6 +16,8 @@ pub struct Site {
     /// Instructions before the syscall in the window, and after it.
     pub insns: Vec<Instruction>,
     pub after: usize,
+    /// The syscall itself lies in the window: it is executed in the stub.
+    pub moved: bool,
     pub end: u64,
 }
 
@@ -23,7 +25,6 @@ pub struct Site {
 pub struct Scan<'a> {
     pub text: &'a [u8],
     pub text_vaddr: u64,
-    pub text_off: u64,
     pub sites: Vec<Site>,
     pub left: u32,
     /// A clone-family site without a window before it.
@@ -68,7 +69,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
 
     // Most objects have no site at all: no pair of bytes, no decoding.
     if !text.windows(2).any(|w| w == [0x0f, 0x05]) {
-        return Ok(Scan { text, text_vaddr, text_off, sites: Vec::new(), left: 0, clone_left: false });
+        return Ok(Scan { text, text_vaddr, sites: Vec::new(), left: 0, clone_left: false });
     }
     let starts = boundaries(&file, &inside);
     if starts.is_empty() {
@@ -93,7 +94,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
             chunks.push(Chunk { insns });
         }
     }
-    let mut out = Scan { text, text_vaddr, text_off, sites: Vec::new(), left: 0, clone_left: false };
+    let mut out = Scan { text, text_vaddr, sites: Vec::new(), left: 0, clone_left: false };
     let mut info = InstructionInfoFactory::new();
     for c in &chunks {
         let mut taken = 0;
@@ -241,6 +242,7 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
                 syscall: sys.ip(),
                 insns: inner[..back].to_vec(),
                 after: 0,
+                moved: false,
                 end: sys.next_ip(),
             });
         }
@@ -260,6 +262,9 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
         }
         let mut list = insns[k - back..k].to_vec();
         let mut end = sys.next_ip();
+        if end - first.ip() >= 5 {
+            return Some(Site { start: first.ip(), syscall: sys.ip(), insns: list, after: 0, moved: true, end });
+        }
         for (n, i) in insns[k + 1..].iter().take(4).enumerate() {
             if end - first.ip() >= 5 {
                 break;
@@ -271,7 +276,7 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
             list.push(*i);
             end = i.next_ip();
             if end - first.ip() >= 5 {
-                return Some(Site { start: first.ip(), syscall: sys.ip(), insns: list, after: n + 1, end });
+                return Some(Site { start: first.ip(), syscall: sys.ip(), insns: list, after: n + 1, moved: true, end });
             }
         }
     }
