@@ -45,7 +45,7 @@ fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &m
             if *done > 0 {
                 return None;
             }
-            match native(me, ch, want, armed) {
+            match native(me, ch, fd, want, armed) {
                 Step::Done(AGAIN) => continue,
                 step => return Some(step),
             }
@@ -148,7 +148,7 @@ fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &m
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
-fn native(me: &Me, ch: &Channel, want: usize, armed: &mut Armed) -> Step {
+fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
@@ -161,8 +161,9 @@ fn native(me: &Me, ch: &Channel, want: usize, armed: &mut Armed) -> Step {
             return Step::Done(AGAIN);
         }
         if t.wl() != 0 && t.wl() != me.tid {
-            if p.wait(me.cpus) && byway_sys::process::is_dead(t.wl()) {
-                ch.facts.0.forever.store(1, Relaxed);
+            // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
+            if p.wait(me.cpus) && lock::take(me, ch, fd, |t| t.wl() == 0).is_some() {
+                lock::drop(me, ch);
             }
             continue;
         }

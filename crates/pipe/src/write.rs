@@ -78,9 +78,9 @@ fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
             return None;
         }
         if t.wl() != 0 && t.wl() != me.tid {
-            if p.wait(me.cpus) && byway_sys::process::is_dead(t.wl()) {
-                ch.facts.0.forever.store(1, Relaxed);
-                return Some(Step::Native);
+            // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
+            if p.wait(me.cpus) && lock::take(me, ch, fd, |t| t.wl() == 0).is_some() {
+                lock::drop(me, ch);
             }
             continue;
         }
