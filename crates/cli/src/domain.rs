@@ -26,7 +26,10 @@ pub struct Run {
 pub fn folder() -> PathBuf {
     // SAFETY: geteuid has no preconditions.
     let uid = unsafe { libc::geteuid() };
-    std::env::var_os("BYWAY_SHM").map_or_else(|| PathBuf::from(format!("/dev/shm/byway-{uid}")), PathBuf::from)
+    std::env::var_os("BYWAY_SHM").map_or_else(
+        || PathBuf::from(format!("/dev/shm/byway-{uid}")),
+        PathBuf::from,
+    )
 }
 
 impl Run {
@@ -36,7 +39,12 @@ impl Run {
     /// A sentence: what could not be made, and what to try.
     pub fn create(cache: &Path, flags: u32) -> Result<Run, String> {
         let dir = folder();
-        let say = |e: std::io::Error| format!("{}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs", dir.display());
+        let say = |e: std::io::Error| {
+            format!(
+                "{}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs",
+                dir.display()
+            )
+        };
         if !dir.exists() {
             fs::create_dir(&dir).map_err(say)?;
             fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(say)?;
@@ -44,12 +52,21 @@ impl Run {
         let m = fs::symlink_metadata(&dir).map_err(say)?;
         // SAFETY: geteuid has no preconditions.
         if !m.is_dir() || m.uid() != unsafe { libc::geteuid() } || m.mode() & 0o022 != 0 {
-            return Err(format!("{} is not a folder that only you can write; remove it or set BYWAY_SHM", dir.display()));
+            return Err(format!(
+                "{} is not a folder that only you can write; remove it or set BYWAY_SHM",
+                dir.display()
+            ));
         }
         sweep(&dir);
         let path = dir.join(format!("run-{}", std::process::id()));
         let _ = fs::remove_file(&path);
-        let f = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(say)?;
+        let f = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(say)?;
         f.set_len(DOMAIN_BYTES as u64).map_err(say)?;
         // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
         use std::os::fd::AsRawFd;
@@ -61,7 +78,16 @@ impl Run {
             return Err(say(std::io::Error::from_raw_os_error(r)));
         }
         // SAFETY: a new shared mapping of the whole file; it stays for the life of the process.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), DOMAIN_BYTES, 3, libc::MAP_SHARED, f.as_raw_fd(), 0) };
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                DOMAIN_BYTES,
+                3,
+                libc::MAP_SHARED,
+                f.as_raw_fd(),
+                0,
+            )
+        };
         if base == libc::MAP_FAILED {
             let _ = fs::remove_file(&path);
             return Err(say(std::io::Error::last_os_error()));
@@ -75,7 +101,9 @@ impl Run {
             return Err("the cache folder's path is too long; set BYWAY_CACHE".into());
         }
         // SAFETY: nobody else has the file yet; the length was checked.
-        unsafe { std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len())
+        };
         let relaxed = Ordering::Relaxed;
         h.flags.store(flags, relaxed);
         h.creator.store(std::process::id(), relaxed);
@@ -113,13 +141,20 @@ impl Run {
 
     /// Frees the slots of pipes that no process of this user holds any more.
     fn collect(&self) {
-        let before: Vec<(usize, u64)> =
-            (0..CHANNELS).filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n))).collect();
+        let before: Vec<(usize, u64)> = (0..CHANNELS)
+            .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
+            .collect();
         let mut live: HashSet<u64> = HashSet::new();
         for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            for fd in fs::read_dir(p.path().join("fd")).into_iter().flatten().flatten() {
+            for fd in fs::read_dir(p.path().join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
                 if let Ok(to) = fs::read_link(fd.path())
-                    && let Some(n) = to.to_str().and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
+                    && let Some(n) = to
+                        .to_str()
+                        .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
                 {
                     live.insert(n);
                 }
@@ -156,13 +191,44 @@ impl Run {
             "damaged",
         ];
         for i in 0..CHANNELS {
-            let (Some(n), Some(ch)) = (registry::inode(self.domain, i), Channel::at(self.domain, i)) else { continue };
+            let (Some(n), Some(ch)) =
+                (registry::inode(self.domain, i), Channel::at(self.domain, i))
+            else {
+                continue;
+            };
             let relaxed = Ordering::Relaxed;
             let carried = ch.writer.0.bytes.load(relaxed);
             let why = ch.facts.0.why.load(relaxed) as usize;
-            let state = if why == 0 && carried > 0 { "carried" } else { WHY.get(why).copied().unwrap_or("?") };
+            let state = if why == 0 && carried > 0 {
+                "carried"
+            } else {
+                WHY.get(why).copied().unwrap_or("?")
+            };
             eprintln!("byway: pipe:[{n}]  {carried} bytes carried  {state}");
-            if std::env::var_os("BYWAY_DEBUG").is_some() { let t=ch.t(); let h=ch.h(); let m=ch.m(); eprintln!("   pending {} W {} wl {} nsl {} kw {} rung {} closed {} R {} own {} held {} M {} {} read {} slab {:?} intent {:x} waits {}", ch.facts.0.pending.load(relaxed), t.w(), t.wl(), t.nsl(), t.kw(), t.rung(), t.closed(), h.r(), h.owner(), h.held(), m.valid(), m.p(), ch.reader.0.bytes.load(relaxed), ch.slab(), ch.facts.0.intent.load(relaxed), ch.reader.0.waits.load(relaxed)); }
+            if std::env::var_os("BYWAY_DEBUG").is_some() {
+                let t = ch.t();
+                let h = ch.h();
+                let m = ch.m();
+                eprintln!(
+                    "   pending {} W {} wl {} nsl {} kw {} rung {} closed {} R {} own {} held {} M {} {} read {} slab {:?} intent {:x} waits {}",
+                    ch.facts.0.pending.load(relaxed),
+                    t.w(),
+                    t.wl(),
+                    t.nsl(),
+                    t.kw(),
+                    t.rung(),
+                    t.closed(),
+                    h.r(),
+                    h.owner(),
+                    h.held(),
+                    m.valid(),
+                    m.p(),
+                    ch.reader.0.bytes.load(relaxed),
+                    ch.slab(),
+                    ch.facts.0.intent.load(relaxed),
+                    ch.reader.0.waits.load(relaxed)
+                );
+            }
         }
     }
 }
@@ -182,7 +248,10 @@ impl Drop for Run {
 /// Removes domains whose creator is gone.
 fn sweep(dir: &Path) {
     for e in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if let Some(pid) = e.file_name().to_str().and_then(|s| s.strip_prefix("run-")?.parse::<u32>().ok())
+        if let Some(pid) = e
+            .file_name()
+            .to_str()
+            .and_then(|s| s.strip_prefix("run-")?.parse::<u32>().ok())
             && byway_sys::process::is_dead(pid)
         {
             let _ = fs::remove_file(e.path());

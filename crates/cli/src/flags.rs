@@ -7,7 +7,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(Parser)]
-#[command(name = "byway", version, about = "Pipes of unmodified programs, through shared memory")]
+#[command(
+    name = "byway",
+    version,
+    about = "Pipes of unmodified programs, through shared memory"
+)]
 struct Flags {
     #[command(subcommand)]
     command: Command,
@@ -37,7 +41,11 @@ enum Command {
 /// Parses and runs; the result is the exit status.
 pub fn main() -> i32 {
     match Flags::parse().command {
-        Command::Run { off, explain, command } => run::run(off, explain, &command),
+        Command::Run {
+            off,
+            explain,
+            command,
+        } => run::run(off, explain, &command),
         Command::Doctor { objects } => run::doctor(&objects),
     }
 }

@@ -31,9 +31,17 @@ pub fn run(off: bool, explain: bool, command: &[OsString]) -> i32 {
 
 fn failed_to_start(command: &OsStr, e: &std::io::Error) -> i32 {
     // POSIX env: 127 not found, 126 found but not executable.
-    let hint = if e.kind() == std::io::ErrorKind::NotFound { "; is it installed, and in PATH?" } else { "" };
+    let hint = if e.kind() == std::io::ErrorKind::NotFound {
+        "; is it installed, and in PATH?"
+    } else {
+        ""
+    };
     eprintln!("byway: cannot run {}: {e}{hint}", command.to_string_lossy());
-    if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+    if e.kind() == std::io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    }
 }
 
 fn plain(command: &[OsString]) -> i32 {
@@ -43,12 +51,18 @@ fn plain(command: &[OsString]) -> i32 {
 
 /// The cache of rewritten texts.
 pub fn cache_folder() -> PathBuf {
-    let var = |n: &str| std::env::var_os(n).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let var = |n: &str| {
+        std::env::var_os(n)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     var("BYWAY_CACHE")
         .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("byway")))
         .or_else(|| var("HOME").map(|d| d.join(".cache/byway")))
         // SAFETY: geteuid has no preconditions.
-        .unwrap_or_else(|| std::env::temp_dir().join(format!("byway-{}", unsafe { libc::geteuid() })))
+        .unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("byway-{}", unsafe { libc::geteuid() }))
+        })
 }
 
 /// libc and the dynamic loader, as this process has them mapped.
@@ -70,9 +84,19 @@ fn prepare() -> Result<(Run, PathBuf, PathBuf), String> {
     let library = [dir.join(LIBRARY), dir.join("../lib/byway").join(LIBRARY)]
         .into_iter()
         .find(|p| p.is_file())
-        .ok_or_else(|| format!("{LIBRARY} is not beside {}; build it with `make build`", exe.display()))?;
+        .ok_or_else(|| {
+            format!(
+                "{LIBRARY} is not beside {}; build it with `make build`",
+                exe.display()
+            )
+        })?;
     let cache = cache_folder();
-    let say = |e: std::io::Error| format!("the cache {}: {e}; set BYWAY_CACHE to a folder of yours", cache.display());
+    let say = |e: std::io::Error| {
+        format!(
+            "the cache {}: {e}; set BYWAY_CACHE to a folder of yours",
+            cache.display()
+        )
+    };
     rewrite::folder(&cache).map_err(say)?;
     for path in own_objects() {
         if let Some(why) = rewrite::ensure(&cache, &path).map_err(say)? {
@@ -100,7 +124,10 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
         preload.push(old);
     }
     let mut child = Command::new(&command[0]);
-    child.args(&command[1..]).env("LD_PRELOAD", preload).env("BYWAY", run.path());
+    child
+        .args(&command[1..])
+        .env("LD_PRELOAD", preload)
+        .env("BYWAY", run.path());
     // Signals meant for the command reach it: those of the terminal by themselves, the others through us. They are
     // taken over only after the start, so the command inherits what we were given.
     if let Err(e) = c_string(&command[0]) {
@@ -171,7 +198,10 @@ pub fn end(status: i32) -> ! {
     if status > 256 {
         // SAFETY: the same death as the command's, without a second core file.
         unsafe {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             libc::setrlimit(libc::RLIMIT_CORE, &none);
             libc::signal(status - 256, libc::SIG_DFL);
             libc::raise(status - 256);
@@ -183,7 +213,11 @@ pub fn end(status: i32) -> ! {
 /// `byway doctor`: which objects can be rewritten.
 pub fn doctor(objects: &[PathBuf]) -> i32 {
     let own = own_objects();
-    let list = if objects.is_empty() { &own[..] } else { objects };
+    let list = if objects.is_empty() {
+        &own[..]
+    } else {
+        objects
+    };
     let mut bad = 0;
     for p in list {
         let text = match rewrite::verdict(p) {

@@ -45,10 +45,19 @@ impl Domain {
             let uid = (st[3] >> 32) as u32;
             let euid = call3(nr::GETEUID, 0, 0, 0) as u32;
             let mode = st[3] as u32;
-            let m = if failed(r) || uid != euid || mode & 0o077 != 0 || st[6] != DOMAIN_BYTES as u64 {
+            let m = if failed(r) || uid != euid || mode & 0o077 != 0 || st[6] != DOMAIN_BYTES as u64
+            {
                 byway_sys::errno::EINVAL
             } else {
-                call6(nr::MMAP, 0, DOMAIN_BYTES, PROT_RW, MAP_SHARED, fd as usize, 0)
+                call6(
+                    nr::MMAP,
+                    0,
+                    DOMAIN_BYTES,
+                    PROT_RW,
+                    MAP_SHARED,
+                    fd as usize,
+                    0,
+                )
             };
             call3(nr::CLOSE, fd as usize, 0, 0);
             if failed(m) {
@@ -69,7 +78,9 @@ impl Domain {
     /// # Safety
     /// `base` is page aligned and mapped shared, readable and writable, for the life of the value.
     pub unsafe fn over(base: *mut u8) -> Domain {
-        Domain { base: base as usize }
+        Domain {
+            base: base as usize,
+        }
     }
 
     pub fn header(&self) -> &'static Header {

@@ -58,10 +58,17 @@ pub fn give(d: Domain, i: usize) {
 /// Asks the kernel whether `p..p+n` may be read (or written), faulting it in.
 pub fn probe(p: usize, n: usize, write: bool) -> bool {
     let start = p & !4095;
-    let Some(end) = p.checked_add(n).and_then(|e| e.checked_next_multiple_of(4096)) else {
+    let Some(end) = p
+        .checked_add(n)
+        .and_then(|e| e.checked_next_multiple_of(4096))
+    else {
         return false;
     };
-    let how = if write { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
+    let how = if write {
+        MADV_POPULATE_WRITE
+    } else {
+        MADV_POPULATE_READ
+    };
     // SAFETY: populating changes no contents.
     !failed(unsafe { call3(nr::MADVISE, start, end - start, how) })
 }

@@ -111,10 +111,18 @@ impl Channel {
         for c in [&self.reader.0.history, &self.writer.0.history] {
             c.store(128, Relaxed);
         }
-        for c in [&self.reader.0.bytes, &self.reader.0.waits, &self.writer.0.bytes] {
+        for c in [
+            &self.reader.0.bytes,
+            &self.reader.0.waits,
+            &self.writer.0.bytes,
+        ] {
             c.store(0, Relaxed);
         }
-        for c in [&self.writer.0.native_bytes, &self.writer.0.native_ops, &self.writer.0.looked] {
+        for c in [
+            &self.writer.0.native_bytes,
+            &self.writer.0.native_ops,
+            &self.writer.0.looked,
+        ] {
             c.store(0, Relaxed);
         }
         for n in self.reader.0.name.iter().chain(&self.writer.0.name) {
@@ -141,15 +149,25 @@ impl Channel {
     /// M to none, if it is still `old`.
     pub fn clear_m(&self, old: M) -> bool {
         // EDGE E2: as `set_m`.
-        self.m.0.compare_exchange(old.0, old.none().0, AcqRel, Relaxed).is_ok()
+        self.m
+            .0
+            .compare_exchange(old.0, old.none().0, AcqRel, Relaxed)
+            .is_ok()
     }
     pub fn cas_t(&self, old: T, new: T) -> Result<(), T> {
         // EDGE E1, E4: publishes the bytes below W; total order of arming and publishing.
-        self.t.0.compare_exchange(old.0, new.0, AcqRel, Acquire).map(|_| ()).map_err(T)
+        self.t
+            .0
+            .compare_exchange(old.0, new.0, AcqRel, Acquire)
+            .map(|_| ())
+            .map_err(T)
     }
     pub fn cas_h(&self, old: H, new: H) -> bool {
         // EDGE E3: the bytes are copied out before their place is free.
-        self.h.0.compare_exchange(old.0, new.0, AcqRel, Acquire).is_ok()
+        self.h
+            .0
+            .compare_exchange(old.0, new.0, AcqRel, Acquire)
+            .is_ok()
     }
 
     /// The slab of this channel, if it has one that exists.
@@ -158,7 +176,10 @@ impl Channel {
         d.slab(i).map(|base| Ring { base })
     }
     pub fn set_slab(&self, i: Option<usize>) {
-        self.facts.0.slab.store(i.map_or(NO_SLAB, |i| i as u32), Relaxed);
+        self.facts
+            .0
+            .slab
+            .store(i.map_or(NO_SLAB, |i| i as u32), Relaxed);
     }
     pub fn slab(&self) -> Option<usize> {
         let i = self.facts.0.slab.load(Relaxed);

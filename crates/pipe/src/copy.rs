@@ -51,7 +51,9 @@ impl<'a> Cursor<'a> {
     }
     /// The contiguous run here: address and length (0 at the end).
     pub fn run(&self) -> (usize, usize) {
-        self.v.first().map_or((0, 0), |f| (f.base + self.skip, f.len - self.skip))
+        self.v
+            .first()
+            .map_or((0, 0), |f| (f.base + self.skip, f.len - self.skip))
     }
     pub fn advance(&mut self, mut n: usize) {
         while n > 0 {

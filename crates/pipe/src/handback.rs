@@ -46,7 +46,12 @@ fn pull(tmp: usize, ring: Ring, mut at: u64, n: usize) -> usize {
 pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
     let t = ch.t();
-    if !t.closed() || t.kw() > 0 || t.nsl() > 1 || t.wl() != 0 || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0 {
+    if !t.closed()
+        || t.kw() > 0
+        || t.nsl() > 1
+        || t.wl() != 0
+        || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0
+    {
         return false;
     }
     if ch.facts.0.pending.load(Relaxed) != 0 {
@@ -86,7 +91,9 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
             }
         }
     }
-    let Some(ring) = ch.ring(me.domain) else { return false };
+    let Some(ring) = ch.ring(me.domain) else {
+        return false;
+    };
     let tmp = file::reopen(fd);
     if failed(tmp) {
         ch.facts.0.forever.store(1, Relaxed);
@@ -117,7 +124,10 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     ch.set_m(ch.m().none());
     let mut t = ch.t();
     loop {
-        let open = t.with_w((r as u32).wrapping_add(got as u32)).with_wl(0).without(T::CLOSED | T::RUNG);
+        let open = t
+            .with_w((r as u32).wrapping_add(got as u32))
+            .with_wl(0)
+            .without(T::CLOSED | T::RUNG);
         match ch.cas_t(t, open) {
             Ok(()) => break,
             Err(now) => t = now,
@@ -145,7 +155,9 @@ pub fn pump(me: &Me, ch: &Channel, fd: usize) {
 fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     let (t, m) = (ch.t(), ch.m());
     let pos = t.wide(r);
-    let Some(ring) = ch.ring(me.domain) else { return false };
+    let Some(ring) = ch.ring(me.domain) else {
+        return false;
+    };
     if !m.valid() {
         return true;
     }
@@ -232,7 +244,10 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
 }
 
 fn first_iov(p: *mut u8, n: usize) -> crate::copy::Iov {
-    crate::copy::Iov { base: p as usize, len: n }
+    crate::copy::Iov {
+        base: p as usize,
+        len: n,
+    }
 }
 
 /// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the slab given back.

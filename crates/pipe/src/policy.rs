@@ -14,11 +14,21 @@ const GATHER_US: u64 = 2;
 const LONG_US: u64 = 1000;
 
 fn per_us(me: &Me) -> u64 {
-    me.domain.header().cycles_per_us.load(Relaxed).clamp(100, 20_000) as u64
+    me.domain
+        .header()
+        .cycles_per_us
+        .load(Relaxed)
+        .clamp(100, 20_000) as u64
 }
 
 /// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
-fn wait(me: &Me, mine: &AtomicU32, theirs: &AtomicU32, history: &AtomicU32, ready: impl Fn() -> bool) -> bool {
+fn wait(
+    me: &Me,
+    mine: &AtomicU32,
+    theirs: &AtomicU32,
+    history: &AtomicU32,
+    ready: impl Fn() -> bool,
+) -> bool {
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
     mine.store(cpu, Relaxed);
@@ -64,13 +74,23 @@ fn wait(me: &Me, mine: &AtomicU32, theirs: &AtomicU32, history: &AtomicU32, read
 }
 
 /// A reader that found nothing. `ready` tells whether T shows something new.
-pub fn reader_waits(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>, ready: impl Fn() -> bool) -> bool {
+pub fn reader_waits(
+    me: &Me,
+    r: &Line<ReaderSide>,
+    w: &Line<WriterSide>,
+    ready: impl Fn() -> bool,
+) -> bool {
     r.0.waits.fetch_add(1, Relaxed);
     wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, ready)
 }
 
 /// A writer that found the ring full.
-pub fn writer_waits(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>, ready: impl Fn() -> bool) -> bool {
+pub fn writer_waits(
+    me: &Me,
+    r: &Line<ReaderSide>,
+    w: &Line<WriterSide>,
+    ready: impl Fn() -> bool,
+) -> bool {
     w.0.waiting.store(1, Relaxed);
     let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, ready);
     w.0.waiting.store(0, Relaxed);

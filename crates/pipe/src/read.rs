@@ -21,7 +21,10 @@ pub struct Armed {
 }
 
 impl Armed {
-    pub const NOT: Armed = Armed { before: None, want: 0 };
+    pub const NOT: Armed = Armed {
+        before: None,
+        want: 0,
+    };
 }
 
 /// Bytes of one copy between two looks at the words.
@@ -30,12 +33,28 @@ const PIECE: u64 = 64 * 1024;
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
-pub fn read(me: &Me, ch: &Channel, fd: usize, mut at: Cursor, want: usize, mut done: usize, armed: &mut Armed) -> Step {
+pub fn read(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    mut at: Cursor,
+    want: usize,
+    mut done: usize,
+    armed: &mut Armed,
+) -> Step {
     take(me, ch, fd, &mut at, want, &mut done, armed).unwrap_or(Step::Done(done as Ret))
 }
 
 /// `None` when the call is complete with `done` bytes.
-fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &mut usize, armed: &mut Armed) -> Option<Step> {
+fn take(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    at: &mut Cursor,
+    want: usize,
+    done: &mut usize,
+    armed: &mut Armed,
+) -> Option<Step> {
     let mut patience = lock::Patience::new();
     let mut waited = false;
     loop {
@@ -71,7 +90,9 @@ fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &m
         let m = ch.m();
         let r = h.r();
         let w = t.wide(r);
-        let Some(ring) = ch.ring(me.domain) else { return Some(Step::Native) };
+        let Some(ring) = ch.ring(me.domain) else {
+            return Some(Step::Native);
+        };
         if w - r > Ring::BYTES {
             // Not a state that any of us writes: leave the channel alone.
             return Some(Step::Native);
@@ -141,7 +162,10 @@ fn take(me: &Me, ch: &Channel, fd: usize, at: &mut Cursor, want: usize, done: &m
         }
         // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
         if ch.cas_t(t, t.nsl_up().without(T::RUNG)).is_ok() {
-            *armed = Armed { before: Some(m), want };
+            *armed = Armed {
+                before: Some(m),
+                want,
+            };
             return Some(Step::NativeCounted);
         }
     }
@@ -200,7 +224,17 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
     let n = at.take_vectors(want, &mut v);
     const RWF_NOWAIT: usize = 8;
     // SAFETY: the kernel checks the caller's addresses itself.
-    let mut got = unsafe { call6(nr::PREADV2, fd, v.as_ptr() as usize, n, usize::MAX, usize::MAX, RWF_NOWAIT) };
+    let mut got = unsafe {
+        call6(
+            nr::PREADV2,
+            fd,
+            v.as_ptr() as usize,
+            n,
+            usize::MAX,
+            usize::MAX,
+            RWF_NOWAIT,
+        )
+    };
     if got == -95 || got == -38 {
         // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description: ask first, then read; while kr is
         // held nobody else takes the bytes.

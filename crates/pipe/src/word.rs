@@ -59,13 +59,21 @@ impl T {
         T(self.0 + Self::NSL)
     }
     pub fn nsl_down(self) -> T {
-        if self.nsl() == 0 { self } else { T(self.0 - Self::NSL) }
+        if self.nsl() == 0 {
+            self
+        } else {
+            T(self.0 - Self::NSL)
+        }
     }
     pub fn kw_up(self) -> T {
         T(self.0 + Self::KW)
     }
     pub fn kw_down(self) -> T {
-        if self.kw() == 0 { self } else { T(self.0 - Self::KW) }
+        if self.kw() == 0 {
+            self
+        } else {
+            T(self.0 - Self::KW)
+        }
     }
     /// W as a full position, given a read position not more than 2^32 behind.
     pub fn wide(self, r: u64) -> u64 {

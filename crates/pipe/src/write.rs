@@ -39,7 +39,12 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself.
             return Step::Native;
         }
-        if !w.at.check((w.want - w.done).min(Ring::BYTES as usize), |p, n| (me.access)(p, n, false)) {
+        if !w
+            .at
+            .check((w.want - w.done).min(Ring::BYTES as usize), |p, n| {
+                (me.access)(p, n, false)
+            })
+        {
             if w.done > 0 {
                 return Step::Done(w.done as Ret);
             }
@@ -139,7 +144,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             }
         }
         let behind = m.valid() && r < m.p();
-        let room = if behind { 0 } else { cap.saturating_sub(used) as usize };
+        let room = if behind {
+            0
+        } else {
+            cap.saturating_sub(used) as usize
+        };
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
         if room > 0 && (w.want > PIPE_BUF || room >= rest) {
             let k = rest.min(room).min(PIECE);
@@ -147,7 +156,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             unsafe { w.at.to_ring(ring, pos, k) };
             let next = t.with_w(t.w().wrapping_add(k as u32));
             let last = k == rest;
-            if ch.cas_t(t, if last { next.with_wl(0) } else { next }).is_ok() {
+            if ch
+                .cas_t(t, if last { next.with_wl(0) } else { next })
+                .is_ok()
+            {
                 w.at.advance(k);
                 w.done += k;
                 ch.writer.0.bytes.fetch_add(k as u64, Relaxed);
@@ -204,7 +216,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
         }
         shrink(ch, fd);
         lock::drop(me, ch);
-        return Some(if w.done == 0 { Step::WaitRestartable } else { Step::WaitPartial });
+        return Some(if w.done == 0 {
+            Step::WaitRestartable
+        } else {
+            Step::WaitPartial
+        });
     }
 }
 
@@ -217,7 +233,15 @@ fn shrink(ch: &Channel, fd: usize) {
 
 /// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
 /// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
-fn bell(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, t: T, ring: Ring, pos: u64) -> Result<bool, Ret> {
+fn bell(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    w: &mut Progress,
+    t: T,
+    ring: Ring,
+    pos: u64,
+) -> Result<bool, Ret> {
     let rest = w.want - w.done;
     let rung = t.with(T::RUNG);
     // I5: RUNG before K is touched.
@@ -225,7 +249,9 @@ fn bell(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, t: T, ring: Ring, po
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
-    let more = (rest - first).min((Ring::BYTES - SLACK) as usize).min(4 * PIECE);
+    let more = (rest - first)
+        .min((Ring::BYTES - SLACK) as usize)
+        .min(4 * PIECE);
     let mut behind = w.at;
     behind.advance(first);
     // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
@@ -240,7 +266,10 @@ fn bell(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, t: T, ring: Ring, po
     }
     let next = rung.with_w(rung.w().wrapping_add(more as u32));
     let last = first + more == rest;
-    if ch.cas_t(rung, if last { next.with_wl(0) } else { next }).is_ok() {
+    if ch
+        .cas_t(rung, if last { next.with_wl(0) } else { next })
+        .is_ok()
+    {
         w.at.advance(more);
         w.done += more;
         ch.writer.0.bytes.fetch_add(more as u64, Relaxed);

@@ -14,16 +14,31 @@ use byway_sys::{file, process};
 fn domain() -> Domain {
     // SAFETY: a new anonymous shared mapping of the size that `over` wants.
     unsafe {
-        let p = libc::mmap(std::ptr::null_mut(), DOMAIN_BYTES, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
+        let p = libc::mmap(
+            std::ptr::null_mut(),
+            DOMAIN_BYTES,
+            3,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
         assert_ne!(p, libc::MAP_FAILED);
         let d = Domain::over(p.cast());
-        d.header().cycles_per_us.store(2600, std::sync::atomic::Ordering::Relaxed);
+        d.header()
+            .cycles_per_us
+            .store(2600, std::sync::atomic::Ordering::Relaxed);
         d
     }
 }
 
 fn me(domain: Domain) -> Me {
-    Me { tid: process::gettid(), domain, cpus: process::allowed_cpus(), spin: true, access: |_, _, _| true }
+    Me {
+        tid: process::gettid(),
+        domain,
+        cpus: process::allowed_cpus(),
+        spin: true,
+        access: |_, _, _| true,
+    }
 }
 
 struct Pipe {
@@ -45,22 +60,42 @@ fn pipe() -> Pipe {
     ch.reset(65536);
     registry::publish(d, i, id.ino);
     assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
-    Pipe { d, ch, r: fds[0] as usize, w: fds[1] as usize }
+    Pipe {
+        d,
+        ch,
+        r: fds[0] as usize,
+        w: fds[1] as usize,
+    }
 }
 
 impl Pipe {
     fn put(&self, b: &[u8]) -> isize {
         let me = me(self.d);
-        let v = [Iov { base: b.as_ptr() as usize, len: b.len() }];
-        let mut p = Progress { at: Cursor::new(&v), want: b.len(), done: 0 };
+        let v = [Iov {
+            base: b.as_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut p = Progress {
+            at: Cursor::new(&v),
+            want: b.len(),
+            done: 0,
+        };
         loop {
             // SAFETY: plain calls on our own fds and buffers.
             unsafe {
                 match write::write(&me, self.ch, self.w, &mut p) {
                     Step::Done(n) => return n,
                     Step::Native => {
-                        let n = libc::write(self.w as i32, b[p.done..].as_ptr().cast(), b.len() - p.done);
-                        return if n < 0 { if p.done > 0 { p.done as isize } else { n } } else { p.done as isize + n };
+                        let n = libc::write(
+                            self.w as i32,
+                            b[p.done..].as_ptr().cast(),
+                            b.len() - p.done,
+                        );
+                        return if n < 0 {
+                            if p.done > 0 { p.done as isize } else { n }
+                        } else {
+                            p.done as isize + n
+                        };
                     }
                     Step::NativeCounted => {
                         let n = libc::write(self.w as i32, b.as_ptr().cast(), b.len());
@@ -70,7 +105,11 @@ impl Pipe {
                     Step::WaitRestartable => {
                         let bad = Iov { base: 16, len: 1 };
                         let r = libc::syscall(libc::SYS_vmsplice, self.w, &bad, 1, 0);
-                        let r = if r < 0 { -(*libc::__errno_location() as isize) } else { r as isize };
+                        let r = if r < 0 {
+                            -(*libc::__errno_location() as isize)
+                        } else {
+                            r as isize
+                        };
                         if let Some(n) = write::woken(self.w, &p, true, r) {
                             return n;
                         }
@@ -87,9 +126,20 @@ impl Pipe {
     }
     fn get(&self, b: &mut [u8]) -> isize {
         let me = me(self.d);
-        let v = [Iov { base: b.as_mut_ptr() as usize, len: b.len() }];
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
         let mut armed = Armed::NOT;
-        match read::read(&me, self.ch, self.r, Cursor::new(&v), b.len(), 0, &mut armed) {
+        match read::read(
+            &me,
+            self.ch,
+            self.r,
+            Cursor::new(&v),
+            b.len(),
+            0,
+            &mut armed,
+        ) {
             Step::Done(n) => n,
             step => {
                 // SAFETY: our own fd and buffer.
@@ -108,7 +158,14 @@ fn pattern(i: u64) -> u8 {
 }
 
 /// Sends `total` bytes in pieces from `wsizes`, reads in pieces from `rsizes`; `at` may disturb the reader.
-fn stream(total: u64, wsizes: &[usize], rsizes: &[usize], slow_reader: bool, slow_writer: bool, back_at: Option<u64>) {
+fn stream(
+    total: u64,
+    wsizes: &[usize],
+    rsizes: &[usize],
+    slow_reader: bool,
+    slow_writer: bool,
+    back_at: Option<u64>,
+) {
     let p = pipe();
     // SAFETY: the child only uses this test's code and leaves by _exit.
     let pid = unsafe { libc::fork() };
@@ -143,7 +200,12 @@ fn stream(total: u64, wsizes: &[usize], rsizes: &[usize], slow_reader: bool, slo
             break;
         }
         for (i, &c) in b[..n as usize].iter().enumerate() {
-            assert_eq!(c, pattern(seen + i as u64), "byte {} of {total}", seen + i as u64);
+            assert_eq!(
+                c,
+                pattern(seen + i as u64),
+                "byte {} of {total}",
+                seen + i as u64
+            );
         }
         seen += n as u64;
         k += 1;
@@ -160,7 +222,14 @@ fn stream(total: u64, wsizes: &[usize], rsizes: &[usize], slow_reader: bool, slo
     // SAFETY: waits for our child.
     unsafe { libc::waitpid(pid, &mut status, 0) };
     assert_eq!(status, 0);
-    assert!(p.ch.writer.0.bytes.load(std::sync::atomic::Ordering::Relaxed) > 0, "nothing was carried");
+    assert!(
+        p.ch.writer
+            .0
+            .bytes
+            .load(std::sync::atomic::Ordering::Relaxed)
+            > 0,
+        "nothing was carried"
+    );
 }
 
 #[test]
@@ -172,12 +241,26 @@ fn even_sizes() {
 
 #[test]
 fn odd_sizes_meet() {
-    stream(6 << 20, &[1, 7, 511, 4096, 4097, 65536, 200_000], &[3, 4096, 100_000, 17], false, false, None);
+    stream(
+        6 << 20,
+        &[1, 7, 511, 4096, 4097, 65536, 200_000],
+        &[3, 4096, 100_000, 17],
+        false,
+        false,
+        None,
+    );
 }
 
 #[test]
 fn slow_reader_fills_ring() {
-    stream(8 << 20, &[4096, 100, 131072], &[4096, 1000], true, false, None);
+    stream(
+        8 << 20,
+        &[4096, 100, 131072],
+        &[4096, 1000],
+        true,
+        false,
+        None,
+    );
 }
 
 #[test]
@@ -188,7 +271,21 @@ fn slow_writer_starves_reader() {
 #[test]
 fn handed_back_in_mid_stream() {
     for at in [100_000, 700_001, 3_000_000] {
-        stream(6 << 20, &[4096, 131072, 10], &[8192, 77], true, false, Some(at));
-        stream(6 << 20, &[4096, 131072, 10], &[131072], false, true, Some(at));
+        stream(
+            6 << 20,
+            &[4096, 131072, 10],
+            &[8192, 77],
+            true,
+            false,
+            Some(at),
+        );
+        stream(
+            6 << 20,
+            &[4096, 131072, 10],
+            &[131072],
+            false,
+            true,
+            Some(at),
+        );
     }
 }

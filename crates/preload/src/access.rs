@@ -17,7 +17,9 @@ pub fn allowed(p: usize, n: usize, write: bool) -> bool {
         t.writable.set([0; 4]);
         t.epoch.set(epoch);
     }
-    let Some(end) = p.checked_add(n) else { return false };
+    let Some(end) = p.checked_add(n) else {
+        return false;
+    };
     let cell = if write { &t.writable } else { &t.readable };
     let k = cell.get();
     if (p >= k[0] && end <= k[1]) || (p >= k[2] && end <= k[3]) {

@@ -33,7 +33,10 @@ struct PhdrInfo {
 }
 
 unsafe extern "C" {
-    fn dl_iterate_phdr(f: extern "C" fn(*const PhdrInfo, usize, *mut Objects) -> i32, data: *mut Objects) -> i32;
+    fn dl_iterate_phdr(
+        f: extern "C" fn(*const PhdrInfo, usize, *mut Objects) -> i32,
+        data: *mut Objects,
+    ) -> i32;
 }
 
 static DOMAIN: AtomicUsize = AtomicUsize::new(0);
@@ -71,7 +74,9 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     if envp.is_null() {
         return;
     }
-    let Some(path) = variable(envp, b"BYWAY=") else { return };
+    let Some(path) = variable(envp, b"BYWAY=") else {
+        return;
+    };
     let Ok(d) = Domain::join(path) else { return };
     DOMAIN.store(d.header() as *const Header as usize, Relaxed);
     if map_all(d) {
@@ -123,7 +128,12 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
 
 /// Maps what must be mapped; false if some object is not known.
 fn map_all(d: Domain) -> bool {
-    let mut o = Objects { n: 0, over: false, base: [0; OBJECTS], name: [0; OBJECTS] };
+    let mut o = Objects {
+        n: 0,
+        over: false,
+        base: [0; OBJECTS],
+        name: [0; OBJECTS],
+    };
     let f: unsafe extern "C" fn(_, _) -> i32 = dl_iterate_phdr;
     if f as usize == 0 {
         return false;
@@ -139,7 +149,11 @@ fn map_all(d: Domain) -> bool {
         if name.starts_with(b"linux-vdso") || ends_with(name, b"libbyway_preload.so\0") {
             continue;
         }
-        let path = if name.len() == 1 { b"/proc/self/exe\0" } else { name };
+        let path = if name.len() == 1 {
+            b"/proc/self/exe\0"
+        } else {
+            name
+        };
         match verdict(d, path) {
             Verdict::Clean => {}
             Verdict::Shadow(fd) => shadow[k] = fd + 1,
@@ -195,7 +209,16 @@ fn cached(d: Domain, st: &[u64; 18]) -> Verdict {
         path[n] = c;
         n += 1;
     }
-    for (k, (v, digits)) in [(st[0], 16), (st[1], 16), (st[11], 16), (st[12], 8), (st[6], 16)].into_iter().enumerate() {
+    for (k, (v, digits)) in [
+        (st[0], 16),
+        (st[1], 16),
+        (st[11], 16),
+        (st[12], 8),
+        (st[6], 16),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         path[n] = if k == 0 { b'/' } else { b'-' };
         n += 1;
         for i in (0..digits).rev() {
@@ -206,7 +229,15 @@ fn cached(d: Domain, st: &[u64; 18]) -> Verdict {
     path[n..n + 3].copy_from_slice(b".v1");
     // SAFETY: NUL terminated; buffers are ours.
     unsafe {
-        let fd = call6(nr::OPENAT, -100isize as usize, path.as_ptr() as usize, 0o2400000, 0, 0, 0);
+        let fd = call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.as_ptr() as usize,
+            0o2400000,
+            0,
+            0,
+            0,
+        );
         if failed(fd) {
             return Verdict::Unknown;
         }
@@ -232,14 +263,21 @@ fn cached(d: Domain, st: &[u64; 18]) -> Verdict {
 /// Has the run's creator look at a file; true when it has answered.
 fn wanted(d: Domain, path: &[u8]) -> bool {
     let h = d.header();
-    if path.len() >= h.scan_path.len() || path[0] != b'/' || process::is_dead(h.creator.load(Relaxed)) {
+    if path.len() >= h.scan_path.len()
+        || path[0] != b'/'
+        || process::is_dead(h.creator.load(Relaxed))
+    {
         return false;
     }
     let me = process::gettid();
     for _ in 0..2000 {
         let owner = h.scan_lock.load(Relaxed);
         // ORDER: the path is written between taking the lock and raising `scan_wanted`.
-        if owner == 0 && h.scan_lock.compare_exchange(0, me, core::sync::atomic::Ordering::AcqRel, Relaxed).is_ok() {
+        if owner == 0
+            && h.scan_lock
+                .compare_exchange(0, me, core::sync::atomic::Ordering::AcqRel, Relaxed)
+                .is_ok()
+        {
             let real = resolve(path);
             let p = h.scan_path.as_ptr() as *mut u8;
             for (k, &c) in real.0[..real.1].iter().enumerate() {
@@ -247,7 +285,10 @@ fn wanted(d: Domain, path: &[u8]) -> bool {
                 unsafe { p.add(k).write_volatile(c) };
             }
             // ORDER: the path before the request.
-            let ticket = h.scan_wanted.fetch_add(1, core::sync::atomic::Ordering::Release) + 1;
+            let ticket = h
+                .scan_wanted
+                .fetch_add(1, core::sync::atomic::Ordering::Release)
+                + 1;
             let mut done = false;
             for _ in 0..4000 {
                 // ORDER: the cache file was written before the answer.
@@ -326,11 +367,27 @@ fn map_stubs(fd: usize, base: usize) -> bool {
     let cell = at + h.cell_off;
     // SAFETY: new mappings at places that the kernel says are free; the cell's page is ours.
     unsafe {
-        let m = call6(nr::MMAP, at, h.stub_len, READ_EXEC, PRIVATE | FIXED_NOREPLACE, fd, h.stub_off);
+        let m = call6(
+            nr::MMAP,
+            at,
+            h.stub_len,
+            READ_EXEC,
+            PRIVATE | FIXED_NOREPLACE,
+            fd,
+            h.stub_off,
+        );
         if m != at as isize {
             return false;
         }
-        let c = call6(nr::MMAP, cell, 4096, 3, PRIVATE | FIXED_NOREPLACE | 0x20, usize::MAX, 0);
+        let c = call6(
+            nr::MMAP,
+            cell,
+            4096,
+            3,
+            PRIVATE | FIXED_NOREPLACE | 0x20,
+            usize::MAX,
+            0,
+        );
         if c != cell as isize {
             return false;
         }
@@ -343,7 +400,17 @@ fn map_text(fd: usize, base: usize) -> bool {
     let Some(h) = head(fd) else { return false };
     let at = base + h.text_vaddr;
     // SAFETY: replaces the text by the same text but for the rewritten sites, whose stubs are there already.
-    let m = unsafe { call6(nr::MMAP, at, h.text_len, READ_EXEC, PRIVATE | FIXED, fd, h.text_off) };
+    let m = unsafe {
+        call6(
+            nr::MMAP,
+            at,
+            h.text_len,
+            READ_EXEC,
+            PRIVATE | FIXED,
+            fd,
+            h.text_off,
+        )
+    };
     m == at as isize
 }
 

@@ -123,7 +123,9 @@ fn pipe(f: &mut Frame) -> u32 {
     let fds = unsafe { (f.args[0] as *const [u32; 2]).read_unaligned() };
     fdtable::forget(fds[0] as usize);
     fdtable::forget(fds[1] as usize);
-    let (Some(d), Some(id)) = (attach::domain(), file::identity(fds[0] as usize)) else { return DONE };
+    let (Some(d), Some(id)) = (attach::domain(), file::identity(fds[0] as usize)) else {
+        return DONE;
+    };
     if let Some(old) = registry::find(d, id.dev, id.ino) {
         registry::release(d, old);
     }
@@ -181,7 +183,14 @@ fn vfork_child(f: &mut Frame) -> u32 {
             moved();
             RUN
         }
-        nr::PIPE | nr::PIPE2 | nr::RT_SIGACTION | nr::MMAP | nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => RUN,
+        nr::PIPE
+        | nr::PIPE2
+        | nr::RT_SIGACTION
+        | nr::MMAP
+        | nr::CLONE
+        | nr::CLONE3
+        | nr::FORK
+        | nr::VFORK => RUN,
         nr::WAIT4 | nr::WAITID => RUN,
         _ => gives_up(f, true),
     }
@@ -255,8 +264,16 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
                 exec::give_up_all(io::me(), Why::Credentials);
             }
         }
-        nr::SETUID | nr::SETGID | nr::SETREUID | nr::SETREGID | nr::SETRESUID | nr::SETRESGID | nr::CHROOT
-        | nr::SETNS | nr::SECCOMP | nr::UNSHARE => exec::give_up_all(io::me(), Why::Credentials),
+        nr::SETUID
+        | nr::SETGID
+        | nr::SETREUID
+        | nr::SETREGID
+        | nr::SETRESUID
+        | nr::SETRESGID
+        | nr::CHROOT
+        | nr::SETNS
+        | nr::SECCOMP
+        | nr::UNSHARE => exec::give_up_all(io::me(), Why::Credentials),
         _ => {}
     }
     RUN
@@ -268,14 +285,24 @@ fn passes(msg: usize, vfork: bool) {
         return;
     }
     // SAFETY: checked; msg_control and msg_controllen stand at 32 and 40.
-    let (control, len) = unsafe { (((msg + 32) as *const usize).read_unaligned(), ((msg + 40) as *const usize).read_unaligned()) };
+    let (control, len) = unsafe {
+        (
+            ((msg + 32) as *const usize).read_unaligned(),
+            ((msg + 40) as *const usize).read_unaligned(),
+        )
+    };
     if len < 16 || len > 65536 || !access::allowed(control, len, false) {
         return;
     }
     let mut at = 0;
     while at + 16 <= len {
         // SAFETY: inside the checked control buffer.
-        let (n, kind) = unsafe { (((control + at) as *const usize).read_unaligned(), ((control + at + 8) as *const [u32; 2]).read_unaligned()) };
+        let (n, kind) = unsafe {
+            (
+                ((control + at) as *const usize).read_unaligned(),
+                ((control + at + 8) as *const [u32; 2]).read_unaligned(),
+            )
+        };
         if n < 16 || at + n > len {
             break;
         }
@@ -314,7 +341,10 @@ fn maps(f: &mut Frame) -> u32 {
     if f.args[3] & MAP_FIXED != 0 {
         VM_EPOCH.fetch_add(1, Relaxed);
     }
-    if f.args[2] & PROT_EXEC != 0 && f.args[3] & MAP_ANONYMOUS == 0 && !attach::known_code(f.args[4]) {
+    if f.args[2] & PROT_EXEC != 0
+        && f.args[3] & MAP_ANONYMOUS == 0
+        && !attach::known_code(f.args[4])
+    {
         exec::give_up_all(io::me(), Why::NotTakingPart);
     }
     RUN

@@ -18,7 +18,15 @@ fn each_fd(mut f: impl FnMut(usize)) {
     let mut buf = [0u8; 1024];
     // SAFETY: the path is NUL terminated; the buffer is ours for each call.
     unsafe {
-        let dir = call6(nr::OPENAT, -100isize as usize, path.as_ptr() as usize, 0o2200000, 0, 0, 0);
+        let dir = call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.as_ptr() as usize,
+            0o2200000,
+            0,
+            0,
+            0,
+        );
         if failed(dir) {
             for fd in 0..1024 {
                 f(fd);
@@ -26,7 +34,12 @@ fn each_fd(mut f: impl FnMut(usize)) {
             return;
         }
         loop {
-            let n = call3(nr::GETDENTS64, dir as usize, buf.as_mut_ptr() as usize, buf.len());
+            let n = call3(
+                nr::GETDENTS64,
+                dir as usize,
+                buf.as_mut_ptr() as usize,
+                buf.len(),
+            );
             if n <= 0 {
                 break;
             }
@@ -68,7 +81,9 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
         let r = d.exec_record((home + k) % EXECS);
         let owner = r.pid.load(Relaxed);
         // RELAXED: the record is read only by the same process after its exec.
-        if (owner == 0 || process::is_dead(owner)) && r.pid.compare_exchange(owner, pid, Relaxed, Relaxed).is_ok() {
+        if (owner == 0 || process::is_dead(owner))
+            && r.pid.compare_exchange(owner, pid, Relaxed, Relaxed).is_ok()
+        {
             r.count.store(0, Relaxed);
             return Some(r);
         }
@@ -78,14 +93,18 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
 
 /// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
 pub fn leave_image() {
-    let (Some(mut me), Some(d)) = (io::me(), attach::domain()) else { return };
+    let (Some(mut me), Some(d)) = (io::me(), attach::domain()) else {
+        return;
+    };
     me.tid = process::gettid();
     let slot = record(process::getpid(), true);
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
     }
     each_fd(|fd| {
-        let Some(i) = fdtable::ask_kernel(fd) else { return };
+        let Some(i) = fdtable::ask_kernel(fd) else {
+            return;
+        };
         let Some(ch) = Channel::at(d, i) else { return };
         if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
             return;
@@ -93,7 +112,10 @@ pub fn leave_image() {
         let mut forever = true;
         if let Some(r) = slot {
             let n = r.count.load(Relaxed) as usize;
-            if r.channels[..n.min(EXEC_CHANNELS)].iter().any(|c| c.load(Relaxed) as usize == i) {
+            if r.channels[..n.min(EXEC_CHANNELS)]
+                .iter()
+                .any(|c| c.load(Relaxed) as usize == i)
+            {
                 return;
             }
             if n < EXEC_CHANNELS {
@@ -110,7 +132,9 @@ pub fn leave_image() {
 /// The new image attached, or the exec failed: its pipes may be carried again.
 pub fn enter_image() {
     let Some(d) = attach::domain() else { return };
-    let Some(r) = record(process::getpid(), false) else { return };
+    let Some(r) = record(process::getpid(), false) else {
+        return;
+    };
     let n = (r.count.load(Relaxed) as usize).min(EXEC_CHANNELS);
     for c in &r.channels[..n] {
         if let Some(ch) = Channel::at(d, c.load(Relaxed) as usize) {
@@ -123,8 +147,14 @@ pub fn enter_image() {
 
 /// Hands one pipe back for good, if `fd` is one.
 pub fn give_up(fd: usize, why: Why, vfork: bool) {
-    let i = if vfork { fdtable::ask_kernel(fd) } else { fdtable::channel(fd) };
-    let (Some(i), Some(mut me), Some(d)) = (i, io::me(), attach::domain()) else { return };
+    let i = if vfork {
+        fdtable::ask_kernel(fd)
+    } else {
+        fdtable::channel(fd)
+    };
+    let (Some(i), Some(mut me), Some(d)) = (i, io::me(), attach::domain()) else {
+        return;
+    };
     if vfork {
         me.tid = process::gettid();
     }

@@ -38,13 +38,21 @@ pub fn channel(fd: usize) -> Option<usize> {
 pub fn ask_kernel(fd: usize) -> Option<usize> {
     let id = file::identity(fd)?;
     let d = attach::domain()?;
-    if id.fifo { registry::find(d, id.dev, id.ino) } else { None }
+    if id.fifo {
+        registry::find(d, id.dev, id.ino)
+    } else {
+        None
+    }
 }
 
 fn ask(fd: usize) -> Option<usize> {
     let before = CLOSES.load(Relaxed);
     let id = file::identity(fd)?;
-    let found = if id.fifo { attach::domain().and_then(|d| registry::find(d, id.dev, id.ino)) } else { None };
+    let found = if id.fifo {
+        attach::domain().and_then(|d| registry::find(d, id.dev, id.ino))
+    } else {
+        None
+    };
     if fd < FDS && CLOSES.load(Relaxed) == before {
         TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 + 2), Relaxed);
     }
@@ -54,7 +62,9 @@ fn ask(fd: usize) -> Option<usize> {
 /// Forgets `fd`; true if it was known to be a carried pipe.
 pub fn forget(fd: usize) -> bool {
     CLOSES.fetch_add(1, Relaxed);
-    TABLE.get(fd as u32 as usize).is_some_and(|e| e.swap(UNKNOWN, Relaxed) > PLAIN)
+    TABLE
+        .get(fd as u32 as usize)
+        .is_some_and(|e| e.swap(UNKNOWN, Relaxed) > PLAIN)
 }
 
 /// Forgets every fd from `first` to `last`; true if one was a carried pipe.

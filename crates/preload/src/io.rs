@@ -38,12 +38,20 @@ pub fn me() -> Option<Me> {
         cpus = byway_sys::process::allowed_cpus();
         CPUS.store(cpus, Relaxed);
     }
-    Some(Me { tid: t.tid.get(), domain, cpus, spin: MAY_SPIN.load(Relaxed), access: access::allowed })
+    Some(Me {
+        tid: t.tid.get(),
+        domain,
+        cpus,
+        spin: MAY_SPIN.load(Relaxed),
+        access: access::allowed,
+    })
 }
 
 /// Begins a call on channel slot `i`.
 pub fn begin(f: &mut Frame, i: usize) -> u32 {
-    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, i))) else { return RUN };
+    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, i))) else {
+        return RUN;
+    };
     let writes = f.nr == nr::WRITE || f.nr == nr::WRITEV;
     f.fd = f.args[0];
     f.chan = i;
@@ -52,7 +60,10 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         return RUN;
     }
     if f.nr == nr::READ || f.nr == nr::WRITE {
-        f.iov[0] = Iov { base: f.args[1], len: f.args[2].min(0x7fff_f000) };
+        f.iov[0] = Iov {
+            base: f.args[1],
+            len: f.args[2].min(0x7fff_f000),
+        };
         f.vectors = 1;
     } else {
         let n = f.args[2];
@@ -80,7 +91,11 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         handback::hand_back(&me, ch, f.fd, true, Why::Vector);
         return RUN;
     }
-    if writes { go_write(f, &me, ch) } else { go_read(f, &me, ch) }
+    if writes {
+        go_write(f, &me, ch)
+    } else {
+        go_read(f, &me, ch)
+    }
 }
 
 /// The caller's own call, to be made by the entry code.
@@ -111,7 +126,11 @@ fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
 
 fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
     let iov = f.iov;
-    let mut p = Progress { at: Cursor::new(&iov[..f.vectors]), want: f.want, done: f.done };
+    let mut p = Progress {
+        at: Cursor::new(&iov[..f.vectors]),
+        want: f.want,
+        done: f.done,
+    };
     p.at.advance(f.done);
     let step = write::write(me, ch, f.fd, &mut p);
     f.done = p.done;
@@ -122,7 +141,11 @@ fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
         Step::Native => rest(f),
         Step::WaitRestartable => {
             // A bad address: the call sleeps for room, then fails without effect.
-            f.iov[VECTORS - 1] = if f.vectors < VECTORS { Iov { base: 16, len: 1 } } else { return poll(f) };
+            f.iov[VECTORS - 1] = if f.vectors < VECTORS {
+                Iov { base: 16, len: 1 }
+            } else {
+                return poll(f);
+            };
             let v = &f.iov[VECTORS - 1] as *const Iov as usize;
             f.sub = [nr::VMSPLICE, f.fd, v, 1, 0, 0, 0];
             f.kind = WAIT;
@@ -134,7 +157,15 @@ fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
 
 fn poll(f: &mut Frame) -> u32 {
     f.pollfd = f.fd as u32 as u64 | (file::POLLOUT as u64) << 32;
-    f.sub = [nr::POLL, &f.pollfd as *const u64 as usize, 1, usize::MAX, 0, 0, 0];
+    f.sub = [
+        nr::POLL,
+        &f.pollfd as *const u64 as usize,
+        1,
+        usize::MAX,
+        0,
+        0,
+        0,
+    ];
     f.kind = POLL;
     THEN
 }
@@ -151,7 +182,9 @@ fn rest(f: &mut Frame) -> u32 {
 
 /// After a call that `begin` asked for.
 pub fn resume(f: &mut Frame) -> u32 {
-    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, f.chan))) else { return DONE };
+    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, f.chan))) else {
+        return DONE;
+    };
     let ret = f.result;
     match f.kind {
         READ => {
@@ -173,7 +206,11 @@ pub fn resume(f: &mut Frame) -> u32 {
         }
         WAIT | POLL => {
             let iov = f.iov;
-            let p = Progress { at: Cursor::new(&iov[..f.vectors]), want: f.want, done: f.done };
+            let p = Progress {
+                at: Cursor::new(&iov[..f.vectors]),
+                want: f.want,
+                done: f.done,
+            };
             match write::woken(f.fd, &p, f.kind == WAIT, ret) {
                 Some(r) => finished(f, r),
                 None => go_write(f, &me, ch),
@@ -185,7 +222,11 @@ pub fn resume(f: &mut Frame) -> u32 {
                 return finished(f, r);
             }
             f.done += ret as usize;
-            if f.done == f.want || (ret as usize) < f.sub[3] { finished(f, f.done as Ret) } else { rest(f) }
+            if f.done == f.want || (ret as usize) < f.sub[3] {
+                finished(f, f.done as Ret)
+            } else {
+                rest(f)
+            }
         }
         _ => DONE,
     }

@@ -48,7 +48,11 @@ pub fn identity(fd: usize) -> Option<Ident> {
     }
     // SAFETY: the kernel filled it.
     let st = unsafe { st.assume_init() };
-    Some(Ident { dev: st.dev, ino: st.ino, fifo: st.mode & S_IFMT == S_IFIFO })
+    Some(Ident {
+        dev: st.dev,
+        ino: st.ino,
+        fifo: st.mode & S_IFMT == S_IFIFO,
+    })
 }
 
 /// fcntl(2) with an integer argument.
@@ -115,7 +119,15 @@ pub fn reopen(fd: usize) -> Ret {
     const AT_FDCWD: usize = -100isize as usize;
     // SAFETY: `path` is NUL terminated and lives over the call.
     unsafe {
-        call6(nr::OPENAT, AT_FDCWD, path.as_ptr() as usize, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0, 0, 0)
+        call6(
+            nr::OPENAT,
+            AT_FDCWD,
+            path.as_ptr() as usize,
+            O_RDWR | O_NONBLOCK | O_CLOEXEC,
+            0,
+            0,
+            0,
+        )
     }
 }
 

@@ -43,7 +43,15 @@ pub fn is_dead(tid: u32) -> bool {
     let mut buf = [0u8; 128];
     // SAFETY: `path` is NUL terminated; `buf` is ours for the read.
     let got = unsafe {
-        let fd = call6(nr::OPENAT, -100isize as usize, path.as_ptr() as usize, 0o2000000, 0, 0, 0);
+        let fd = call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.as_ptr() as usize,
+            0o2000000,
+            0,
+            0,
+            0,
+        );
         if failed(fd) {
             return false;
         }
@@ -80,5 +88,9 @@ pub fn allowed_cpus() -> u32 {
     let mut mask = [0u64; 16];
     // SAFETY: `mask` is 128 bytes of ours.
     let r = unsafe { call3(nr::SCHED_GETAFFINITY, 0, 128, mask.as_mut_ptr() as usize) };
-    if failed(r) { 1 } else { mask.iter().map(|m| m.count_ones()).sum::<u32>().max(1) }
+    if failed(r) {
+        1
+    } else {
+        mask.iter().map(|m| m.count_ones()).sum::<u32>().max(1)
+    }
 }

@@ -70,10 +70,17 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
 
 fn rel32(from_next: u64, to: u64) -> Result<[u8; 4], String> {
     let d = to.wrapping_sub(from_next) as i64;
-    i32::try_from(d).map(i32::to_le_bytes).map_err(|_| "a jump does not reach".into())
+    i32::try_from(d)
+        .map(i32::to_le_bytes)
+        .map_err(|_| "a jump does not reach".into())
 }
 
-fn stubs(s: &Scan, base: u64, cell: u64, mut text: Option<&mut Vec<u8>>) -> Result<Vec<u8>, String> {
+fn stubs(
+    s: &Scan,
+    base: u64,
+    cell: u64,
+    mut text: Option<&mut Vec<u8>>,
+) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     for site in &s.sites {
         let start = base.wrapping_add(out.len() as u64);
@@ -115,8 +122,12 @@ fn displaced(insns: &[iced_x86::Instruction], at: u64, out: &mut Vec<u8>) -> Res
     if insns.is_empty() {
         return Ok(());
     }
-    let r = BlockEncoder::encode(64, InstructionBlock::new(insns, at), BlockEncoderOptions::NONE)
-        .map_err(|e| format!("an instruction cannot be moved: {e}"))?;
+    let r = BlockEncoder::encode(
+        64,
+        InstructionBlock::new(insns, at),
+        BlockEncoderOptions::NONE,
+    )
+    .map_err(|e| format!("an instruction cannot be moved: {e}"))?;
     out.extend_from_slice(&r.code_buffer);
     Ok(())
 }

@@ -58,7 +58,10 @@ pub fn folder(dir: &Path) -> std::io::Result<()> {
     let m = fs::metadata(dir)?;
     // SAFETY: geteuid has no preconditions.
     if m.uid() != unsafe { libc::geteuid() } {
-        return Err(std::io::Error::other(format!("{} belongs to another user", dir.display())));
+        return Err(std::io::Error::other(format!(
+            "{} belongs to another user",
+            dir.display()
+        )));
     }
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
@@ -82,7 +85,12 @@ pub fn ensure(dir: &Path, path: &Path) -> std::io::Result<Option<String>> {
         Object::Unable(why) => (image::note(2, &why), Some(why)),
     };
     let tmp = dir.join(format!(".{}.{}", key_name(&m), std::process::id()));
-    let mut f = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&tmp)?;
+    let mut f = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&tmp)?;
     f.write_all(&bytes)?;
     drop(f);
     fs::rename(&tmp, &file)?;
@@ -95,7 +103,10 @@ mod tests {
 
     fn libc_path() -> std::path::PathBuf {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        maps.split_whitespace().find(|w| w.ends_with("/libc.so.6")).expect("a dynamic test program").into()
+        maps.split_whitespace()
+            .find(|w| w.ends_with("/libc.so.6"))
+            .expect("a dynamic test program")
+            .into()
     }
 
     #[test]

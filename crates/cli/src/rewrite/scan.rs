@@ -3,7 +3,10 @@
 //! Invariant: nothing jumps into a window but at its start: every direct branch, return address, taken address and
 //! jump-table entry of the text counts as a target, and a doubt makes a target more, never one less.
 //! Not here: code that is made at run time; sites outside what the unwind tables and sections describe.
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
+    OpKind, Register,
+};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, elf};
 use std::collections::HashSet;
@@ -32,9 +35,9 @@ pub struct Scan<'a> {
 }
 
 const INTERESTING: &[u64] = &[
-    0, 1, 3, 7, 9, 10, 11, 12, 13, 16, 19, 20, 22, 23, 25, 33, 40, 46, 56, 57, 58, 59, 60, 61, 67, 72, 105, 106, 113, 114,
-    117, 119, 157, 161, 231, 233, 247, 270, 271, 272, 275, 276, 278, 292, 293, 295, 296, 307, 308, 317, 322, 327, 328, 425,
-    435, 436,
+    0, 1, 3, 7, 9, 10, 11, 12, 13, 16, 19, 20, 22, 23, 25, 33, 40, 46, 56, 57, 58, 59, 60, 61, 67,
+    72, 105, 106, 113, 114, 117, 119, 157, 161, 231, 233, 247, 270, 271, 272, 275, 276, 278, 292,
+    293, 295, 296, 307, 308, 317, 322, 327, 328, 425, 435, 436,
 ];
 const CLONES: &[u64] = &[56, 57, 58, 435];
 
@@ -47,7 +50,8 @@ struct Chunk {
 /// # Errors
 /// A sentence that says why the object cannot be rewritten.
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
-    let file = ElfFile64::<object::Endianness>::parse(bytes).map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
+    let file = ElfFile64::<object::Endianness>::parse(bytes)
+        .map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
     let endian = file.endian();
     if file.elf_header().e_machine(endian) != elf::EM_X86_64 {
         return Err("not an x86-64 program".into());
@@ -57,25 +61,44 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
         .iter()
         .filter(|p| p.p_type(endian) == elf::PT_LOAD && p.p_flags(endian) & elf::PF_X != 0)
         .collect();
-    let [load] = loads[..] else { return Err("not exactly one executable segment".into()) };
-    let (vaddr, off, size) = (load.p_vaddr(endian), load.p_offset(endian), load.p_filesz(endian));
+    let [load] = loads[..] else {
+        return Err("not exactly one executable segment".into());
+    };
+    let (vaddr, off, size) = (
+        load.p_vaddr(endian),
+        load.p_offset(endian),
+        load.p_filesz(endian),
+    );
     if vaddr % 4096 != off % 4096 {
         return Err("its text is not page-congruent".into());
     }
     let pad = vaddr % 4096;
     let (text_vaddr, text_off) = (vaddr - pad, off - pad);
-    let text = bytes.get(text_off as usize..(off + size) as usize).ok_or("its text lies outside the file")?;
+    let text = bytes
+        .get(text_off as usize..(off + size) as usize)
+        .ok_or("its text lies outside the file")?;
     let inside = |a: u64| a >= vaddr && a < vaddr + size;
 
     // Most objects have no site at all: no pair of bytes, no decoding.
     if !text.windows(2).any(|w| w == [0x0f, 0x05]) {
-        return Ok(Scan { text, text_vaddr, sites: Vec::new(), left: 0, clone_left: false });
+        return Ok(Scan {
+            text,
+            text_vaddr,
+            sites: Vec::new(),
+            left: 0,
+            clone_left: false,
+        });
     }
     let starts = boundaries(&file, &inside);
     if starts.is_empty() {
         return Err("neither sections nor unwind tables tell where its code begins".into());
     }
-    let ends: Vec<u64> = starts.iter().skip(1).copied().chain([vaddr + size]).collect();
+    let ends: Vec<u64> = starts
+        .iter()
+        .skip(1)
+        .copied()
+        .chain([vaddr + size])
+        .collect();
     let mut targets = HashSet::new();
     let mut chunks = Vec::new();
     for (&from, &to) in starts.iter().zip(&ends) {
@@ -94,7 +117,13 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
             chunks.push(Chunk { insns });
         }
     }
-    let mut out = Scan { text, text_vaddr, sites: Vec::new(), left: 0, clone_left: false };
+    let mut out = Scan {
+        text,
+        text_vaddr,
+        sites: Vec::new(),
+        left: 0,
+        clone_left: false,
+    };
     let mut info = InstructionInfoFactory::new();
     for c in &chunks {
         let mut taken = 0;
@@ -117,7 +146,12 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
                     out.sites.push(s);
                 }
                 None if clones => out.clone_left = true,
-                None => return Err(format!("the system call at {:#x} (number {nr:?}) cannot be rewritten", i.ip())),
+                None => {
+                    return Err(format!(
+                        "the system call at {:#x} (number {nr:?}) cannot be rewritten",
+                        i.ip()
+                    ));
+                }
             }
         }
     }
@@ -128,12 +162,16 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
 fn boundaries(file: &ElfFile64, inside: &impl Fn(u64) -> bool) -> Vec<u64> {
     let mut v = Vec::new();
     for s in file.sections() {
-        let object::SectionFlags::Elf { sh_flags } = s.flags() else { continue };
+        let object::SectionFlags::Elf { sh_flags } = s.flags() else {
+            continue;
+        };
         if sh_flags & u64::from(elf::SHF_EXECINSTR) != 0 && inside(s.address()) {
             v.push(s.address());
         }
         if s.name() == Ok(".eh_frame_hdr") {
-            let (base, Ok(d)) = (s.address(), s.data()) else { continue };
+            let (base, Ok(d)) = (s.address(), s.data()) else {
+                continue;
+            };
             // Version 1, a 4-byte count, a table of 4-byte pairs relative to the section (LSB, .eh_frame_hdr).
             if d.len() >= 12 && d[0] == 1 && d[2] == 0x03 && d[3] == 0x3b {
                 for e in d[12..].chunks_exact(8) {
@@ -152,7 +190,13 @@ fn boundaries(file: &ElfFile64, inside: &impl Fn(u64) -> bool) -> Vec<u64> {
 }
 
 /// Every address that `i` may send control to, or whose address it takes.
-fn mark_targets(i: &Instruction, bytes: &[u8], file: &ElfFile64, inside: &impl Fn(u64) -> bool, t: &mut HashSet<u64>) {
+fn mark_targets(
+    i: &Instruction,
+    bytes: &[u8],
+    file: &ElfFile64,
+    inside: &impl Fn(u64) -> bool,
+    t: &mut HashSet<u64>,
+) {
     match i.flow_control() {
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
             t.insert(i.near_branch_target());
@@ -175,9 +219,12 @@ fn mark_targets(i: &Instruction, bytes: &[u8], file: &ElfFile64, inside: &impl F
         return;
     }
     // Perhaps a jump table: 4-byte offsets from its own start, as long as they lead into the text.
-    let Some(at) = file_offset(file, a) else { return };
+    let Some(at) = file_offset(file, a) else {
+        return;
+    };
     for e in bytes.get(at..).unwrap_or(&[]).chunks_exact(4).take(2048) {
-        let to = a.wrapping_add(i32::from_le_bytes(e.try_into().expect("four bytes")) as i64 as u64);
+        let to =
+            a.wrapping_add(i32::from_le_bytes(e.try_into().expect("four bytes")) as i64 as u64);
         if !inside(to) {
             break;
         }
@@ -189,12 +236,18 @@ fn file_offset(file: &ElfFile64, a: u64) -> Option<usize> {
     let endian = file.endian();
     file.elf_program_headers().iter().find_map(|p| {
         let (v, n) = (p.p_vaddr(endian), p.p_filesz(endian));
-        (p.p_type(endian) == elf::PT_LOAD && a >= v && a < v + n).then(|| (p.p_offset(endian) + a - v) as usize)
+        (p.p_type(endian) == elf::PT_LOAD && a >= v && a < v + n)
+            .then(|| (p.p_offset(endian) + a - v) as usize)
     })
 }
 
 /// The system call's number, if the instructions before it set it on every way here.
-fn number(insns: &[Instruction], k: usize, targets: &HashSet<u64>, info: &mut InstructionInfoFactory) -> Option<u64> {
+fn number(
+    insns: &[Instruction],
+    k: usize,
+    targets: &HashSet<u64>,
+    info: &mut InstructionInfoFactory,
+) -> Option<u64> {
     if targets.contains(&insns[k].ip()) {
         return None;
     }
@@ -209,12 +262,14 @@ fn number(insns: &[Instruction], k: usize, targets: &HashSet<u64>, info: &mut In
         {
             return Some(0);
         }
-        let writes = info
-            .info(i)
-            .used_registers()
-            .iter()
-            .any(|r| r.register().full_register() == Register::RAX && !matches!(r.access(), OpAccess::Read | OpAccess::CondRead));
-        let leaves = !matches!(i.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+        let writes = info.info(i).used_registers().iter().any(|r| {
+            r.register().full_register() == Register::RAX
+                && !matches!(r.access(), OpAccess::Read | OpAccess::CondRead)
+        });
+        let leaves = !matches!(
+            i.flow_control(),
+            FlowControl::Next | FlowControl::ConditionalBranch
+        );
         if writes || leaves || targets.contains(&i.ip()) {
             return None;
         }
@@ -223,7 +278,13 @@ fn number(insns: &[Instruction], k: usize, targets: &HashSet<u64>, info: &mut In
 }
 
 /// A window for the syscall at index `k`: before it if possible, else with what follows.
-fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: bool, taken: u64) -> Option<Site> {
+fn window(
+    insns: &[Instruction],
+    k: usize,
+    targets: &HashSet<u64>,
+    before_only: bool,
+    taken: u64,
+) -> Option<Site> {
     let sys = &insns[k];
     let plain = |i: &Instruction| i.flow_control() == FlowControl::Next && !i.is_invalid();
     for back in 0..=6 {
@@ -232,7 +293,8 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
         }
         let first = &insns[k - back];
         let inner = &insns[k - back..=k];
-        let clear = inner[1..].iter().all(|i| !targets.contains(&i.ip())) && inner[..back].iter().all(plain);
+        let clear = inner[1..].iter().all(|i| !targets.contains(&i.ip()))
+            && inner[..back].iter().all(plain);
         if !clear || first.ip() < taken {
             break;
         }
@@ -255,7 +317,9 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
             break;
         }
         let first = &insns[k - back];
-        let clear = insns[k - back..=k][1..].iter().all(|i| !targets.contains(&i.ip()))
+        let clear = insns[k - back..=k][1..]
+            .iter()
+            .all(|i| !targets.contains(&i.ip()))
             && insns[k - back..k].iter().all(plain);
         if !clear || first.ip() < taken {
             break;
@@ -263,7 +327,14 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
         let mut list = insns[k - back..k].to_vec();
         let mut end = sys.next_ip();
         if end - first.ip() >= 5 {
-            return Some(Site { start: first.ip(), syscall: sys.ip(), insns: list, after: 0, moved: true, end });
+            return Some(Site {
+                start: first.ip(),
+                syscall: sys.ip(),
+                insns: list,
+                after: 0,
+                moved: true,
+                end,
+            });
         }
         for (n, i) in insns[k + 1..].iter().take(4).enumerate() {
             if end - first.ip() >= 5 {
@@ -276,7 +347,14 @@ fn window(insns: &[Instruction], k: usize, targets: &HashSet<u64>, before_only: 
             list.push(*i);
             end = i.next_ip();
             if end - first.ip() >= 5 {
-                return Some(Site { start: first.ip(), syscall: sys.ip(), insns: list, after: n + 1, moved: true, end });
+                return Some(Site {
+                    start: first.ip(),
+                    syscall: sys.ip(),
+                    insns: list,
+                    after: n + 1,
+                    moved: true,
+                    end,
+                });
             }
         }
     }
