@@ -205,30 +205,6 @@ impl Run {
                 WHY.get(why).copied().unwrap_or("?")
             };
             eprintln!("byway: pipe:[{n}]  {carried} bytes carried  {state}");
-            if std::env::var_os("BYWAY_DEBUG").is_some() {
-                let t = ch.t();
-                let h = ch.h();
-                let m = ch.m();
-                eprintln!(
-                    "   pending {} W {} wl {} nsl {} kw {} rung {} closed {} R {} own {} held {} M {} {} read {} slab {:?} intent {:x} waits {}",
-                    ch.facts.0.pending.load(relaxed),
-                    t.w(),
-                    t.wl(),
-                    t.nsl(),
-                    t.kw(),
-                    t.rung(),
-                    t.closed(),
-                    h.r(),
-                    h.owner(),
-                    h.held(),
-                    m.valid(),
-                    m.p(),
-                    ch.reader.0.bytes.load(relaxed),
-                    ch.slab(),
-                    ch.facts.0.intent.load(relaxed),
-                    ch.reader.0.waits.load(relaxed)
-                );
-            }
         }
     }
 }

@@ -31,6 +31,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
+    /// Run real pipelines plain and carried, interleaved, and print one table
+    Demo {
+        /// Size of the text file, MB
+        #[arg(long, default_value_t = 500)]
+        size: u64,
+        /// Counted runs of each pipeline and side
+        #[arg(long, default_value_t = 7)]
+        runs: usize,
+    },
     /// Tell whether programs' code can be rewritten, object by object
     Doctor {
         /// Programs or libraries; libc and the dynamic loader if none is given
@@ -46,8 +55,9 @@ pub fn main() -> i32 {
             explain,
             command,
         } => run::run(off, explain, &command),
+        Command::Demo { size, runs } => demo::demo(size, runs),
         Command::Doctor { objects } => run::doctor(&objects),
     }
 }
 
-use crate::run;
+use crate::{demo, run};

@@ -1,6 +1,7 @@
 //! `byway`: runs programs with their pipes carried through shared memory, and tells what a machine allows.
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
+mod demo;
 mod domain;
 mod flags;
 mod rewrite;

@@ -59,9 +59,10 @@ pub fn cache_folder() -> PathBuf {
     var("BYWAY_CACHE")
         .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("byway")))
         .or_else(|| var("HOME").map(|d| d.join(".cache/byway")))
-        // SAFETY: geteuid has no preconditions.
         .unwrap_or_else(|| {
-            std::env::temp_dir().join(format!("byway-{}", unsafe { libc::geteuid() }))
+            // SAFETY: geteuid has no preconditions.
+            let uid = unsafe { libc::geteuid() };
+            std::env::temp_dir().join(format!("byway-{uid}"))
         })
 }
 

@@ -25,7 +25,7 @@ impl Patience {
             n if n < 96 => process::yield_now(),
             _ => process::nap(50),
         }
-        self.turns % 32 == 0
+        self.turns.is_multiple_of(32)
     }
     /// Turns so far.
     pub fn turns(&self) -> u32 {
@@ -86,10 +86,10 @@ pub fn hold(me: &Me, ch: &Channel, bit: u64) -> u64 {
     loop {
         let h = ch.h();
         let free = !h.held() || h.owner() == me.tid;
-        if free || (p.wait(me.cpus) && process::is_dead(h.owner())) {
-            if ch.cas_h(h, H::owned(h.r(), me.tid, bit)) {
-                return h.r();
-            }
+        if (free || (p.wait(me.cpus) && process::is_dead(h.owner())))
+            && ch.cas_h(h, H::owned(h.r(), me.tid, bit))
+        {
+            return h.r();
         }
     }
 }

@@ -126,13 +126,13 @@ impl M {
     }
     /// A new place, told apart from every earlier one.
     pub fn next(self, p: u64) -> M {
-        M(Self::VALID | (self.seq() + 1 & Self::SEQ) << 40 | p & POS)
+        M(Self::VALID | ((self.seq() + 1) & Self::SEQ) << 40 | p & POS)
     }
     pub fn none(self) -> M {
         M(self.0 & !Self::VALID)
     }
     /// Whether this is the place set just after `before`.
     pub fn follows(self, before: M) -> bool {
-        self.seq() == (before.seq() + 1 & Self::SEQ)
+        self.seq() == ((before.seq() + 1) & Self::SEQ)
     }
 }

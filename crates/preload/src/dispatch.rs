@@ -258,12 +258,11 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
             }
         }
         nr::IO_URING_SETUP => exec::give_up_all(io::me(), Why::Splice),
-        nr::PRCTL => {
+        nr::PRCTL
             // PR_SET_SECCOMP, PR_SET_TSC
-            if a0 == 22 || a0 == 26 {
+            if (a0 == 22 || a0 == 26) => {
                 exec::give_up_all(io::me(), Why::Credentials);
             }
-        }
         nr::SETUID
         | nr::SETGID
         | nr::SETREUID
@@ -291,7 +290,7 @@ fn passes(msg: usize, vfork: bool) {
             ((msg + 40) as *const usize).read_unaligned(),
         )
     };
-    if len < 16 || len > 65536 || !access::allowed(control, len, false) {
+    if !(16..=65536).contains(&len) || !access::allowed(control, len, false) {
         return;
     }
     let mut at = 0;
@@ -323,7 +322,7 @@ fn passes(msg: usize, vfork: bool) {
 /// rt_sigaction(2): a handler that interrupts calls ends spinning in this process.
 fn handler(sig: usize, act: usize) {
     const SA_RESTART: usize = 0x1000_0000;
-    if act == 0 || sig >= 32 && sig <= 33 || !access::allowed(act, 32, false) {
+    if act == 0 || (32..=33).contains(&sig) || !access::allowed(act, 32, false) {
         return;
     }
     // SAFETY: checked; struct kernel_sigaction is handler, flags, restorer, mask.
