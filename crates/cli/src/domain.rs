@@ -139,6 +139,23 @@ impl Run {
         }
     }
 
+    /// Sleeps until somebody asks, `done` is called, or a fifth of a second has passed (a request may be a collection).
+    pub fn rest(&self) {
+        let h = self.domain.header();
+        let seen = h.scan_done.load(Ordering::Relaxed);
+        let t = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        // SAFETY: FUTEX_WAIT on a word of the mapping.
+        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAIT, seen, &t) };
+    }
+
+    /// Ends a `rest`.
+    pub fn done(&self) {
+        let h = self.domain.header();
+        h.scan_wanted.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: FUTEX_WAKE on a word of the mapping.
+        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAKE, 1) };
+    }
+
     /// Frees the slots of pipes that no process of this user holds any more.
     fn collect(&self) {
         let before: Vec<(usize, u64)> = (0..CHANNELS)

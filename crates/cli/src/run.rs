@@ -155,11 +155,12 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
         s.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 run.serve(cache);
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                run.rest();
             }
         });
         let status = wait(pid);
         ended.store(true, Ordering::Relaxed);
+        run.done();
         status
     });
     if explain {

@@ -289,6 +289,8 @@ fn wanted(d: Domain, path: &[u8]) -> bool {
                 .scan_wanted
                 .fetch_add(1, core::sync::atomic::Ordering::Release)
                 + 1;
+            // SAFETY: FUTEX_WAKE of a word in the domain.
+            unsafe { call3(nr::FUTEX, h.scan_wanted.as_ptr() as usize, 1, 1) };
             let mut done = false;
             for _ in 0..4000 {
                 // ORDER: the cache file was written before the answer.
