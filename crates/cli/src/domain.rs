@@ -143,9 +143,20 @@ impl Run {
     pub fn rest(&self) {
         let h = self.domain.header();
         let seen = h.scan_done.load(Ordering::Relaxed);
-        let t = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let t = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 200_000_000,
+        };
         // SAFETY: FUTEX_WAIT on a word of the mapping.
-        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAIT, seen, &t) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                h.scan_wanted.as_ptr(),
+                libc::FUTEX_WAIT,
+                seen,
+                &t,
+            )
+        };
     }
 
     /// Ends a `rest`.

@@ -57,7 +57,7 @@ fn wait(
         history.store(h - h / 8, Relaxed);
     }
     let until = &head.noyield_until[cpu as usize % 64];
-    if me.spin && (me.cpus == 1 || same) && t0 >= until.load(Relaxed) {
+    if (me.cpus == 1 || same) && t0 >= until.load(Relaxed) {
         let before = clock::now();
         process::yield_now();
         let d = clock::now().wrapping_sub(before);

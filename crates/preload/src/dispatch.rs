@@ -327,7 +327,9 @@ fn handler(sig: usize, act: usize) {
     }
     // SAFETY: checked; struct kernel_sigaction is handler, flags, restorer, mask.
     let [h, flags] = unsafe { (act as *const [usize; 2]).read_unaligned() };
-    if h > 1 && flags & SA_RESTART == 0 {
+    // SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV come from the thread's own instructions, not while it waits.
+    let own = matches!(sig, 4 | 5 | 7 | 8 | 11);
+    if h > 1 && !own && flags & SA_RESTART == 0 {
         io::MAY_SPIN.store(false, Relaxed);
     }
 }
