@@ -8,7 +8,7 @@ ci/tags.sh
 cargo fmt --all --check
 cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 cargo test --release --workspace --quiet
-tests/oracle.sh
+tests/conformance.sh "$byway" run --
 tests/oracle.sh "$byway" run --
 EQ_REPEAT=3 tests/equivalence.sh "$byway" run --
 tests/equivalence.sh "$byway" run --off --

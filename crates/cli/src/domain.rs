@@ -204,7 +204,7 @@ impl Run {
 
     /// Each channel: kernel's number of the pipe, bytes carried, bytes left to the kernel, the reason.
     pub fn explain(&self) {
-        const WHY: [&str; 12] = [
+        const WHY: [&str; 13] = [
             "too little traffic, or an end never took part",
             "poll, select or epoll on it",
             "two readers asleep at once",
@@ -217,6 +217,7 @@ impl Run {
             "a long list of buffers",
             "change of credentials or of name space",
             "damaged",
+            "every reader has gone",
         ];
         for i in 0..CHANNELS {
             let (Some(n), Some(ch)) =

@@ -54,6 +54,8 @@ pub struct WriterSide {
     pub epoch: AtomicU32,
     /// 1 while a writer is in a wait: its burst is complete.
     pub waiting: AtomicU32,
+    /// The thread that last went to sleep on a full ring.
+    pub sleeper: AtomicU32,
     pub name: [AtomicU64; 2],
 }
 
@@ -86,6 +88,7 @@ pub enum Why {
     Vector = 9,
     Credentials = 10,
     Damaged = 11,
+    ReaderGone = 12,
 }
 
 impl Channel {

@@ -151,6 +151,20 @@ pub fn pump(me: &Me, ch: &Channel, fd: usize) {
     lock::drop(me, ch);
 }
 
+/// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if K was empty or is now.
+pub fn pull_up(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
+    if ch.t().nsl() != 0 || !lock::try_hold(me, ch, r, H::KR) {
+        return false;
+    }
+    let tmp = file::reopen(fd);
+    let done = !failed(tmp) && pump_locked(ch, tmp as usize, r, me);
+    if !failed(tmp) {
+        file::close(tmp as usize);
+    }
+    lock::release(me, ch, r);
+    done
+}
+
 /// Under both locks. True when K is empty afterwards.
 fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     let (t, m) = (ch.t(), ch.m());
@@ -233,6 +247,8 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
             v[1].base += k - a;
             v[1].len -= k - a;
         }
+        // No larger than it must be: a full ring is a full pipe afterwards.
+        file::fcntl(tmp_fd, file::F_SETPIPE_SZ, (n + held).max(size));
     } else if ch.facts.0.shrunk.load(Relaxed) != 0 {
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, size);
     }

@@ -115,7 +115,9 @@ fn take(
             at.advance(k);
             *done += k;
             ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
-            if m.valid() && m.p() == w && w - (r + k as u64) <= Ring::BYTES / 2 {
+            // At half; or at once in a handler over that very write, which nobody else would wake.
+            let low = w - (r + k as u64) <= Ring::BYTES / 2;
+            if m.valid() && m.p() == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
                 handback::pump(me, ch, fd);
             }
             if *done == want {

@@ -36,7 +36,8 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
             }
         }
         if w.done == 0 && policy::look_again(me, ch) && file::reader_gone(fd) {
-            // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself.
+            // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
+            handback::hand_back(me, ch, fd, true, Why::ReaderGone);
             return Step::Native;
         }
         if !w
@@ -180,10 +181,6 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             lock::take(me, ch, fd, T::closed)?;
             continue;
         }
-        if file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_NONBLOCK != 0 {
-            lock::drop(me, ch);
-            return Some(Step::Done(if w.done > 0 { w.done as Ret } else { EAGAIN }));
-        }
         if !m.valid() {
             match to_kernel(ch, fd, w, rest.min(PIPE_BUF), pos) {
                 Ok(_) if w.done == w.want => {
@@ -196,6 +193,13 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
                     return Some(Step::Done(if w.done > 0 { w.done as Ret } else { e }));
                 }
             }
+        }
+        if file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_NONBLOCK != 0 {
+            if behind && cap - used.min(cap) > PIPE_BUF as u64 && handback::pull_up(me, ch, fd, r) {
+                continue;
+            }
+            lock::drop(me, ch);
+            return Some(Step::Done(if w.done > 0 { w.done as Ret } else { EAGAIN }));
         }
         if !behind && file::fionread(fd) == 0 {
             // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
@@ -215,6 +219,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             continue;
         }
         shrink(ch, fd);
+        ch.writer.0.sleeper.store(me.tid, Relaxed);
         lock::drop(me, ch);
         return Some(if w.done == 0 {
             Step::WaitRestartable

@@ -39,10 +39,12 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     }
     let [a0, a1, a2, _, _, _] = f.args;
     match f.nr {
-        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => match fdtable::channel(a0) {
-            Some(i) => io::begin(f, i),
-            None => RUN,
-        },
+        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
+            match fdtable::end(a0, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
+                Some(i) => io::begin(f, i),
+                None => RUN,
+            }
+        }
         nr::CLOSE => closes(f, fdtable::forget(a0)),
         nr::DUP2 | nr::DUP3 => {
             let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);

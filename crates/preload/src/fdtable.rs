@@ -30,8 +30,20 @@ pub fn channel(fd: usize) -> Option<usize> {
     match TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed)) {
         PLAIN => None,
         UNKNOWN => ask(fd),
-        e => Some(e as usize - 2),
+        e => Some((e as usize - 2) / 4),
     }
+}
+
+/// As [`channel`], if `fd` is open for writing (or reading): LINUX EBADF otherwise, which the kernel says itself.
+pub fn end(fd: usize, writes: bool) -> Option<usize> {
+    let i = channel(fd)?;
+    let e = TABLE.get(fd as u32 as usize)?.load(Relaxed);
+    let mode = if e > PLAIN {
+        (e - 2) % 4
+    } else {
+        file::fcntl(fd, file::F_GETFL, 0) as u32 & 3
+    };
+    (mode == 2 || (mode == 1) == writes).then_some(i)
 }
 
 /// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
@@ -54,17 +66,18 @@ fn ask(fd: usize) -> Option<usize> {
         None
     };
     if fd < FDS && CLOSES.load(Relaxed) == before {
-        TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 + 2), Relaxed);
+        let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
+        TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 * 4 + mode + 2), Relaxed);
     }
     found
 }
 
-/// Forgets `fd`; true if it was known to be a carried pipe.
+/// Forgets `fd`; true unless it was known to be plain.
 pub fn forget(fd: usize) -> bool {
     CLOSES.fetch_add(1, Relaxed);
     TABLE
         .get(fd as u32 as usize)
-        .is_some_and(|e| e.swap(UNKNOWN, Relaxed) > PLAIN)
+        .is_none_or(|e| e.swap(UNKNOWN, Relaxed) != PLAIN)
 }
 
 /// Forgets every fd from `first` to `last`; true if one was a carried pipe.

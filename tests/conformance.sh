@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds tests/conformance/*.c into target/conformance and runs each program on the kernel (implementation 0),
+# then, when a prefix command is given, again under it.
+#   usage: conformance.sh [PREFIX...]        e.g.  conformance.sh target/release/byway run --
+set -u
+cd "$(dirname "$0")/.."
+out=target/conformance; mkdir -p "$out"
+pass=0 fail=0
+run() { # name, command...
+  local name=$1 text s p n; shift
+  text=$(timeout -k 5 300 "$@" </dev/null 2>&1); s=$?
+  p=$(grep -c '^ok ' <<<"$text"); n=$(grep -c '^not ok ' <<<"$text")
+  [ "$s" = 0 ] && [ "$p" != 0 ] || [ "$n" != 0 ] || n=1
+  [ "$n" = 0 ] || { echo "$name (status $s):"; grep -v '^ok ' <<<"$text"; }
+  grep '^ok .*skip' <<<"$text"
+  pass=$((pass + p)); fail=$((fail + n))
+}
+rm -f "$out/static_cat"
+cc -O2 -Wall -static -o "$out/static_cat" tests/conformance/static_cat.c 2>/dev/null || echo "skipped: no static libc, the static cases of life are left out"
+names=
+for c in tests/conformance/*.c; do
+  name=$(basename "$c" .c); [ "$name" = static_cat ] && continue
+  cc -O2 -Wall -pthread -o "$out/$name" "$c" || exit 1
+  names="$names $name"
+done
+for name in $names; do run "$name" "$out/$name"; done
+if [ $# -gt 0 ]; then for name in $names; do run "$name under $*" "$@" "$out/$name"; done; fi
+echo "$pass passed, $fail failed"
+[ $fail = 0 ]
