@@ -1,23 +1,154 @@
-/* Checks: pipes across fork, vfork, posix_spawn, exec (dynamic and static) and stops. Does not check: clone without CLONE_FILES variants. */
+/* Checks: pipes across fork, vfork, posix_spawn, exec (dynamic and static) and stops. Does not check: clone
+ * without CLONE_FILES variants. */
 #include "check.h"
 /* LINUX: pipe(7), execve(2): descriptors survive fork and exec; unread bytes stay in the pipe. */
-extern char **environ; static int O[2], P[2];
-static void cl(void) { close(P[0]); close(P[1]); close(O[0]); close(O[1]); }
-static void both_sides_write(void) { mkpipe(P); char *b = calloc(1, 200000); pid_t c = child(); if (!c) { memset(b, 'c', 4096); for (int i = 0; i < 20; i++) write_all(P[1], b, 4096); _exit(0); } pid_t d = child(); if (!d) { memset(b, 'p', 4096); for (int i = 0; i < 20; i++) write_all(P[1], b, 4096); _exit(0); } close(P[1]); int n = 0; for (int i = 0; i < 40; i++) { IS(read_n(P[0], b, 4096), 4096); for (int k = 1; k < 4096; k++) CHECK(b[k] == b[0], "a block was mixed"); n += b[0] == 'c'; } IS(n, 20); AT_EOF(P[0]); REAP0(c); REAP0(d); }
-static void run(const char *prog, int how) { mkpipe(P); mkpipe(O); put(P[1], 20000, 0); get(P[0], 100, 0); pid_t c;
-    if (how == 2) { posix_spawn_file_actions_t f; posix_spawn_file_actions_init(&f); posix_spawn_file_actions_adddup2(&f, P[0], 0); posix_spawn_file_actions_adddup2(&f, O[1], 1); for (int i = 0; i < 4; i++) posix_spawn_file_actions_addclose(&f, (int[]){ P[0], P[1], O[0], O[1] }[i]); IS(posix_spawn(&c, prog, &f, 0, (char *[]){ "cat", 0 }, environ), 0); }
-    else { c = how == 1 ? vfork() : fork(); if (!c) { dup2(P[0], 0); dup2(O[1], 1); cl(); execl(prog, "cat", (char *)0); _exit(9); } }
-    close(P[0]); close(O[1]); get(O[0], 19900, 100); pid_t w = child(); if (!w) { close(O[0]); put(P[1], 300000, 20000); _exit(0); } close(P[1]); get(O[0], 300000, 20000); AT_EOF(O[0]); REAP0(w); REAP0(c); }
+extern char **environ;
+static int O[2], P[2];
+static void cl(void) {
+    close(P[0]);
+    close(P[1]);
+    close(O[0]);
+    close(O[1]);
+}
+static void both_sides_write(void) {
+    mkpipe(P);
+    char *b = calloc(1, 200000);
+    pid_t c = child();
+    if (!c) {
+        memset(b, 'c', 4096);
+        for (int i = 0; i < 20; i++) write_all(P[1], b, 4096);
+        _exit(0);
+    }
+    pid_t d = child();
+    if (!d) {
+        memset(b, 'p', 4096);
+        for (int i = 0; i < 20; i++) write_all(P[1], b, 4096);
+        _exit(0);
+    }
+    close(P[1]);
+    int n = 0;
+    for (int i = 0; i < 40; i++) {
+        IS(read_n(P[0], b, 4096), 4096);
+        for (int k = 1; k < 4096; k++) CHECK(b[k] == b[0], "a block was mixed");
+        n += b[0] == 'c';
+    }
+    IS(n, 20);
+    AT_EOF(P[0]);
+    REAP0(c);
+    REAP0(d);
+}
+static void run(const char *prog, int how) {
+    mkpipe(P);
+    mkpipe(O);
+    put(P[1], 20000, 0);
+    get(P[0], 100, 0);
+    pid_t c;
+    if (how == 2) {
+        posix_spawn_file_actions_t f;
+        posix_spawn_file_actions_init(&f);
+        posix_spawn_file_actions_adddup2(&f, P[0], 0);
+        posix_spawn_file_actions_adddup2(&f, O[1], 1);
+        for (int i = 0; i < 4; i++) posix_spawn_file_actions_addclose(&f, (int[]){P[0], P[1], O[0], O[1]}[i]);
+        IS(posix_spawn(&c, prog, &f, 0, (char *[]){"cat", 0}, environ), 0);
+    } else {
+        c = how == 1 ? vfork() : fork();
+        if (!c) {
+            dup2(P[0], 0);
+            dup2(O[1], 1);
+            cl();
+            execl(prog, "cat", (char *)0);
+            _exit(9);
+        }
+    }
+    close(P[0]);
+    close(O[1]);
+    get(O[0], 19900, 100);
+    pid_t w = child();
+    if (!w) {
+        close(O[0]);
+        put(P[1], 300000, 20000);
+        _exit(0);
+    }
+    close(P[1]);
+    get(O[0], 300000, 20000);
+    AT_EOF(O[0]);
+    REAP0(w);
+    REAP0(c);
+}
 static void exec_cat_with_unread_bytes(void) { run("/bin/cat", 0); }
 static void vfork_cat(void) { run("/bin/cat", 1); }
 static void posix_spawn_cat(void) { run("/bin/cat", 2); }
-static void st(int how) { char e[512] = { 0 }; readlink("/proc/self/exe", e, 400); char *s = strrchr(e, '/'); strcpy(s ? s + 1 : e, "static_cat"); if (access(e, X_OK)) { dprintf(1, "skip: no static_cat beside the program\n"); return; } run(e, how); }
+static void st(int how) {
+    char e[512] = {0};
+    readlink("/proc/self/exe", e, 400);
+    char *s = strrchr(e, '/');
+    strcpy(s ? s + 1 : e, "static_cat");
+    if (access(e, X_OK)) {
+        dprintf(1, "skip: no static_cat beside the program\n");
+        return;
+    }
+    run(e, how);
+}
 static void static_reader_and_writer(void) { st(0); }
 static void static_by_spawn(void) { st(2); }
-static void *tw(void *a) { char b[512]; memset(b, 'a' + (int)(intptr_t)a, 512); for (int i = 0; i < 500; i++) write_all(P[1], b, 512); return 0; }
-static void *tr(void *a) { char b[700]; ssize_t g; size_t n = 0; while ((g = read(P[0], b, 700)) > 0) n += g; return (void *)n; }
-static void threads_share(void) { mkpipe(P); pthread_t w[3], r[3]; for (intptr_t i = 0; i < 3; i++) { pthread_create(w + i, 0, tw, (void *)i); pthread_create(r + i, 0, tr, 0); } for (int i = 0; i < 3; i++) pthread_join(w[i], 0); close(P[1]); size_t n = 0; void *v; for (int i = 0; i < 3; i++) { pthread_join(r[i], &v); n += (size_t)v; } IS(n, 3 * 500 * 512); }
-static void stopped(int who) { mkpipe(P); pid_t w = child(); if (!w) { close(P[0]); put(P[1], 3 << 20, 0); _exit(0); } pid_t r = child(); if (!r) { close(P[1]); get(P[0], 3 << 20, 0); AT_EOF(P[0]); _exit(0); } close(P[0]); close(P[1]); pid_t v = who ? w : r; for (int i = 0; i < 5; i++) { kill(v, SIGSTOP); sleep_ms(8); kill(v, SIGCONT); sleep_ms(1); } REAP0(w); REAP0(r); }
+static void *tw(void *a) {
+    char b[512];
+    memset(b, 'a' + (int)(intptr_t)a, 512);
+    for (int i = 0; i < 500; i++) write_all(P[1], b, 512);
+    return 0;
+}
+static void *tr(void *a) {
+    char b[700];
+    ssize_t g;
+    size_t n = 0;
+    while ((g = read(P[0], b, 700)) > 0) n += g;
+    return (void *)n;
+}
+static void threads_share(void) {
+    mkpipe(P);
+    pthread_t w[3], r[3];
+    for (intptr_t i = 0; i < 3; i++) {
+        pthread_create(w + i, 0, tw, (void *)i);
+        pthread_create(r + i, 0, tr, 0);
+    }
+    for (int i = 0; i < 3; i++) pthread_join(w[i], 0);
+    close(P[1]);
+    size_t n = 0;
+    void *v;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(r[i], &v);
+        n += (size_t)v;
+    }
+    IS(n, 3 * 500 * 512);
+}
+static void stopped(int who) {
+    mkpipe(P);
+    pid_t w = child();
+    if (!w) {
+        close(P[0]);
+        put(P[1], 3 << 20, 0);
+        _exit(0);
+    }
+    pid_t r = child();
+    if (!r) {
+        close(P[1]);
+        get(P[0], 3 << 20, 0);
+        AT_EOF(P[0]);
+        _exit(0);
+    }
+    close(P[0]);
+    close(P[1]);
+    pid_t v = who ? w : r;
+    for (int i = 0; i < 5; i++) {
+        kill(v, SIGSTOP);
+        sleep_ms(8);
+        kill(v, SIGCONT);
+        sleep_ms(1);
+    }
+    REAP0(w);
+    REAP0(r);
+}
 static void stopped_reader(void) { stopped(0); }
 static void stopped_writer(void) { stopped(1); }
-MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(vfork_cat), T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader), T(stopped_writer))
+MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(vfork_cat), T(posix_spawn_cat),
+     T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader), T(stopped_writer))

@@ -1,4 +1,5 @@
-/* Calls around the stream: signals, readiness, control, descriptors. Each with bytes in flight. Not here: kills. */
+/* Calls around the stream: signals, readiness, control, descriptors. Each with bytes in flight. Not here:
+ * kills. */
 #include "check.h"
 
 static volatile int hits;
@@ -17,8 +18,7 @@ static void poke(pid_t who, int after_ms, int w) {
         kill(who, SIGUSR1);
         if (w >= 0) {
             msleep(100);
-            if (write(w, "z", 1) != 1)
-                _exit(1);
+            if (write(w, "z", 1) != 1) _exit(1);
         }
         _exit(0);
     }
@@ -53,13 +53,11 @@ static void partial_write(void) {
     char c;
     CHECK(write(p[1], b, 4096) == -1 && errno == EINTR, "EINTR with nothing written");
     for (ssize_t i = 0; i < n; i++)
-        if (read(p[0], &c, 1) != 1)
-            CHECK(0, "byte %zd of %zd", i, n);
+        if (read(p[0], &c, 1) != 1) CHECK(0, "byte %zd of %zd", i, n);
 }
 static void *sleeper(void *fd) {
     char b;
-    if (read(*(int *)fd, &b, 1) < 0)
-        return fd;
+    if (read(*(int *)fd, &b, 1) < 0) return fd;
     return NULL;
 }
 static void cancel(void) {
@@ -89,11 +87,9 @@ static void nonblock(void) {
     CHECK(read(p[0], b, 1) == -1 && errno == EAGAIN, "EAGAIN on empty, set by another process");
     long n = 0;
     ssize_t k;
-    while ((k = write(p[1], b, sizeof b)) > 0)
-        n += k;
+    while ((k = write(p[1], b, sizeof b)) > 0) n += k;
     CHECK(errno == EAGAIN && n >= 65536, "%ld bytes fit", n);
-    while (n > 0 && (k = read(p[0], b, sizeof b)) > 0)
-        n -= k;
+    while (n > 0 && (k = read(p[0], b, sizeof b)) > 0) n -= k;
     CHECK(n == 0, "all come back");
 }
 static void poll_bits(void) {
@@ -216,8 +212,7 @@ static void async(void) {
     fcntl(p[0], F_SETOWN, getpid());
     fcntl(p[0], F_SETFL, O_ASYNC);
     CHECK(write(p[1], "s", 1) == 1, "write");
-    for (int i = 0; i < 100 && !hits; i++)
-        msleep(5);
+    for (int i = 0; i < 100 && !hits; i++) msleep(5);
     CHECK(hits >= 1, "SIGIO");
 }
 static void vfork_child(void) {
@@ -226,8 +221,7 @@ static void vfork_child(void) {
     CHECK(write(p[1], "1", 1) == 1, "write");
     pid_t c = vfork();
     if (c == 0) {
-        if (write(p[1], "2", 1) != 1)
-            _exit(1);
+        if (write(p[1], "2", 1) != 1) _exit(1);
         close(p[1]);
         _exit(0);
     }
@@ -246,12 +240,10 @@ static void two_sleepers(void) {
     int p[2];
     warm_pipe(p);
     pthread_t t[2];
-    for (int i = 0; i < 2; i++)
-        pthread_create(&t[i], NULL, sleeper, &p[0]);
+    for (int i = 0; i < 2; i++) pthread_create(&t[i], NULL, sleeper, &p[0]);
     msleep(100);
     CHECK(write(p[1], "ab", 2) == 2, "write");
-    for (int i = 0; i < 2; i++)
-        pthread_join(t[i], NULL);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
 }
 
 int main(void) {

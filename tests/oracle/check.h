@@ -21,15 +21,15 @@
 
 static const char *case_name;
 static int bad;
-#define CHECK(c, ...)                                                                                       \
-    do {                                                                                                    \
-        if (!(c)) {                                                                                         \
-            printf("not ok %s: line %d: ", case_name, __LINE__);                                            \
-            printf(__VA_ARGS__);                                                                            \
-            printf(" (errno %d)\n", errno);                                                                 \
-            fflush(stdout);                                                                                 \
-            _exit(1);                                                                                       \
-        }                                                                                                   \
+#define CHECK(c, ...)                                                                                        \
+    do {                                                                                                     \
+        if (!(c)) {                                                                                          \
+            printf("not ok %s: line %d: ", case_name, __LINE__);                                             \
+            printf(__VA_ARGS__);                                                                             \
+            printf(" (errno %d)\n", errno);                                                                  \
+            fflush(stdout);                                                                                  \
+            _exit(1);                                                                                        \
+        }                                                                                                    \
     } while (0)
 
 /* Each case has a process of its own, so that a death or a hang is that case's alone. */
@@ -46,8 +46,7 @@ static void run_case(const char *name, void (*f)(void)) {
     }
     int s;
     waitpid(p, &s, 0);
-    if (WIFSIGNALED(s))
-        printf("not ok %s: killed by signal %d\n", name, WTERMSIG(s));
+    if (WIFSIGNALED(s)) printf("not ok %s: killed by signal %d\n", name, WTERMSIG(s));
     bad |= s != 0;
 }
 
@@ -60,16 +59,14 @@ static void warm(int r, int w) {
         char b[4096];
         memset(b, 'w', sizeof b);
         for (int i = 0; i < 64; i++)
-            if (write(w, b, sizeof b) != sizeof b)
-                _exit(1);
+            if (write(w, b, sizeof b) != sizeof b) _exit(1);
         _exit(0);
     }
     char b[8192];
     size_t n = 0;
     while (n < 64 * 4096) {
         ssize_t k = read(r, b, sizeof b);
-        if (k <= 0)
-            break;
+        if (k <= 0) break;
         n += k;
     }
     CHECK(n == 64 * 4096, "warming brought %zu bytes", n);
@@ -85,6 +82,5 @@ static void warm_pipe(int fd[2]) {
 
 __attribute__((unused)) static void msleep(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    while (nanosleep(&t, &t) && errno == EINTR)
-        ;
+    while (nanosleep(&t, &t) && errno == EINTR);
 }

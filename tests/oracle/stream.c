@@ -44,8 +44,7 @@ static void sigpipe_kills(void) {
         close(p[0]);
         char b[4096] = {0};
         for (;;)
-            if (write(p[1], b, sizeof b) < 0)
-                _exit(7);
+            if (write(p[1], b, sizeof b) < 0) _exit(7);
     }
     msleep(50);
     close(p[0]);
@@ -97,8 +96,7 @@ static void atomic_writes(void) {
                 int n = 4 + (i * 37 + k * 911) % 4093;
                 memset(m, k, n);
                 m[0] = 0xff, m[1] = k, m[2] = n & 255, m[3] = n >> 8;
-                if (write(p[1], m, n) != n)
-                    _exit(1);
+                if (write(p[1], m, n) != n) _exit(1);
             }
             _exit(0);
         }
@@ -110,8 +108,7 @@ static void atomic_writes(void) {
         int n = m[2] | m[3] << 8, k = m[1];
         CHECK(m[0] == 0xff && n >= 4 && n <= 4096, "a header at message %d", count);
         CHECK(fread(m, 1, n - 4, f) == (size_t)n - 4, "a whole message");
-        for (int i = 0; i < n - 4; i++)
-            CHECK(m[i] == k, "message %d holds a foreign byte", count);
+        for (int i = 0; i < n - 4; i++) CHECK(m[i] == k, "message %d holds a foreign byte", count);
         count++;
     }
     CHECK(count == 6000, "%d messages", count);
@@ -134,8 +131,7 @@ static void reads_in_turn(void) {
     if (k == 0) {
         for (int i = 500; i < 1000; i++) {
             unsigned char c;
-            if (read(p[0], &c, 1) != 1 || c != pattern(i))
-                _exit(1);
+            if (read(p[0], &c, 1) != 1 || c != pattern(i)) _exit(1);
         }
         _exit(0);
     }
@@ -150,8 +146,7 @@ static void exec_keeps(const char *const *argv) {
     warm_pipe(p);
     CHECK(pipe(q) == 0, "pipe");
     static char b[50000];
-    for (size_t i = 0; i < sizeof b; i++)
-        b[i] = pattern(i);
+    for (size_t i = 0; i < sizeof b; i++) b[i] = pattern(i);
     CHECK(write(p[1], b, sizeof b) == sizeof b, "write");
     if (fork() == 0) {
         dup2(p[0], 0);
@@ -165,8 +160,7 @@ static void exec_keeps(const char *const *argv) {
     close(q[1]);
     if (fork() == 0) {
         close(q[0]);
-        for (int k = 0; k < 3; k++)
-            CHECK(write(p[1], b, sizeof b) == sizeof b, "write after the exec");
+        for (int k = 0; k < 3; k++) CHECK(write(p[1], b, sizeof b) == sizeof b, "write after the exec");
         _exit(0);
     }
     close(p[1]);
@@ -174,8 +168,7 @@ static void exec_keeps(const char *const *argv) {
     char c[4096];
     ssize_t k;
     while ((k = read(q[0], c, sizeof c)) > 0)
-        for (ssize_t i = 0; i < k; i++, n++)
-            CHECK(c[i] == (char)pattern(n % sizeof b), "byte %zu", n);
+        for (ssize_t i = 0; i < k; i++, n++) CHECK(c[i] == (char)pattern(n % sizeof b), "byte %zu", n);
     CHECK(n == 4 * sizeof b, "%zu bytes", n);
 }
 static void exec_aware(void) { exec_keeps((const char *const[]){"cat", NULL}); }
@@ -193,14 +186,12 @@ static void stopped_reader(void) {
         ssize_t k;
         while ((k = read(p[0], b, sizeof b)) > 0)
             for (ssize_t i = 0; i < k; i++, n++)
-                if (b[i] != (char)pattern(n))
-                    _exit(1);
+                if (b[i] != (char)pattern(n)) _exit(1);
         _exit(n == 3000000 ? 0 : 2);
     }
     close(p[0]);
     static char b[3000000];
-    for (size_t i = 0; i < sizeof b; i++)
-        b[i] = pattern(i);
+    for (size_t i = 0; i < sizeof b; i++) b[i] = pattern(i);
     kill(c, SIGSTOP);
     pid_t k = fork();
     if (k == 0) {
@@ -225,10 +216,8 @@ static void random_kills(void) {
             close(p[0]), close(q[0]), close(q[1]);
             static char b[40000];
             for (unsigned long n = 0;; n += sizeof b) {
-                for (size_t i = 0; i < sizeof b; i++)
-                    b[i] = pattern(n + i);
-                if (write(p[1], b, sizeof b) < 0)
-                    _exit(0);
+                for (size_t i = 0; i < sizeof b; i++) b[i] = pattern(n + i);
+                if (write(p[1], b, sizeof b) < 0) _exit(0);
             }
         }
         pid_t m = fork();
@@ -237,8 +226,7 @@ static void random_kills(void) {
             char b[30000];
             ssize_t k;
             while ((k = read(p[0], b, sizeof b)) > 0)
-                if (write(q[1], b, k) != k)
-                    break;
+                if (write(q[1], b, k) != k) break;
             _exit(0);
         }
         close(p[0]), close(p[1]), close(q[1]);
@@ -257,8 +245,7 @@ static void random_kills(void) {
                 CHECK(b[i] == (char)pattern(n), "round %d: byte %lu", round, n);
         CHECK(k == 0, "round %d: the end", round);
         close(q[0]);
-        while (wait(NULL) > 0)
-            ;
+        while (wait(NULL) > 0);
     }
 }
 
