@@ -34,12 +34,20 @@ enum Command {
     /// Run real pipelines plain and carried, interleaved, and print one table
     Demo {
         /// Size of the text file, MB
-        #[arg(long, default_value_t = 500)]
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
         size: u64,
         /// Counted runs of each pipeline and side
-        #[arg(long, default_value_t = 7)]
-        runs: usize,
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+        /// Write the record here as well; `-` is standard output (the table then goes to standard error)
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
+        cases: Vec<String>,
     },
+    /// One byte to and fro between two processes: prints seconds a round trip
+    #[command(hide = true)]
+    PingPong { trips: u64 },
     /// Tell whether programs' code can be rewritten, object by object
     Doctor {
         /// Programs or libraries; libc and the dynamic loader if none is given
@@ -55,7 +63,28 @@ pub fn main() -> i32 {
             explain,
             command,
         } => run::run(off, explain, &command),
-        Command::Demo { size, runs } => demo::demo(size, runs),
+        Command::Demo {
+            size,
+            runs,
+            json,
+            cases,
+        } => demo::demo(&demo::Wanted {
+            size,
+            runs: runs.into(),
+            json,
+            cases,
+        }),
+        Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1), true)
+        {
+            Ok(s) => {
+                println!("{s}");
+                0
+            }
+            Err(e) => {
+                eprintln!("byway: ping-pong: {e}");
+                1
+            }
+        },
         Command::Doctor { objects } => run::doctor(&objects),
     }
 }

@@ -8,5 +8,6 @@ mod rewrite;
 mod run;
 
 fn main() {
+    domain::start_clock();
     run::end(flags::main());
 }

@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
 pub const VERSION: u32 = 1;
-pub const CHANNELS: usize = 2048;
+pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
-pub const EXECS: usize = 1024;
+pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
 pub const SLABS: usize = 256;
 pub const SLAB_BYTES: usize = 512 * 1024;

@@ -13,8 +13,8 @@ const MADV_REMOVE: usize = 9;
 const MADV_POPULATE_READ: usize = 22;
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// Takes a slab whose pages are there for good; `None` when none is free or memory is short.
-pub fn take(d: Domain) -> Option<usize> {
+/// Takes a slab whose first `bytes` are there for good; `None` when none is free or memory is short.
+pub fn take(d: Domain, bytes: usize) -> Option<usize> {
     let h = d.header();
     for (w, word) in h.slab_used.iter().enumerate() {
         let mut bits = word.load(Relaxed);
@@ -24,7 +24,7 @@ pub fn take(d: Domain) -> Option<usize> {
             match word.compare_exchange_weak(bits, bits | 1 << b, Relaxed, Relaxed) {
                 Ok(_) => {
                     let i = w * 64 + b;
-                    if populate(d, i) {
+                    if populate(d, i, bytes) {
                         return Some(i);
                     }
                     give(d, i);
@@ -38,13 +38,20 @@ pub fn take(d: Domain) -> Option<usize> {
     None
 }
 
-/// Makes slab `i` present in this process's page tables; false when the pages cannot be had.
+/// Makes the first `bytes` of slab `i` present in this process's page tables; false when the pages cannot be had.
 ///
 /// LINUX madvise(2) MADV_POPULATE_WRITE (5.14): fails with EFAULT where a touch would be SIGBUS.
-pub fn populate(d: Domain, i: usize) -> bool {
+pub fn populate(d: Domain, i: usize, bytes: usize) -> bool {
     let Some(p) = d.slab(i) else { return false };
     // SAFETY: inside the mapping; populating changes no contents.
-    !failed(unsafe { call3(nr::MADVISE, p as usize, SLAB_BYTES, MADV_POPULATE_WRITE) })
+    !failed(unsafe {
+        call3(
+            nr::MADVISE,
+            p as usize,
+            bytes.min(SLAB_BYTES),
+            MADV_POPULATE_WRITE,
+        )
+    })
 }
 
 /// Gives slab `i` and its pages back.

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 pub const SLACK: u64 = 4096;
 /// PIPE_BUF of Linux; also the most that K holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
+const SMALLEST: usize = 64 * 1024;
 const NO_SLAB: u32 = u32::MAX;
 
 #[repr(C, align(64))]
@@ -29,7 +30,11 @@ pub struct Facts {
     pub why: AtomicU8,
     _pad: u8,
     pub size: AtomicU32,
+    /// Bytes of the ring, a power of two; set at each opening.
+    pub ring: AtomicU32,
     pub intent: AtomicU64,
+    /// Reads and writes that were let pass to the kernel as they stood.
+    pub left: AtomicU64,
 }
 
 /// Written by readers' policy.
@@ -91,6 +96,28 @@ pub enum Why {
     ReaderGone = 12,
 }
 
+impl From<u8> for Why {
+    fn from(n: u8) -> Why {
+        use Why::*;
+        const ALL: [Why; 13] = [
+            NotYet,
+            Readiness,
+            SecondReader,
+            Splice,
+            Control,
+            Passed,
+            NotTakingPart,
+            Memory,
+            Address,
+            Vector,
+            Credentials,
+            Damaged,
+            ReaderGone,
+        ];
+        ALL.get(n as usize).copied().unwrap_or(Damaged)
+    }
+}
+
 impl Channel {
     /// The channel in slot `i`.
     pub fn at(d: Domain, i: usize) -> Option<&'static Channel> {
@@ -108,6 +135,7 @@ impl Channel {
         f.why.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
         f.intent.store(0, Relaxed);
+        f.left.store(0, Relaxed);
         self.t.0.store(T::CLOSED, Relaxed);
         self.h.0.store(0, Relaxed);
         self.m.0.store(0, Relaxed);
@@ -176,7 +204,12 @@ impl Channel {
     /// The slab of this channel, if it has one that exists.
     pub fn ring(&self, d: Domain) -> Option<Ring> {
         let i = self.facts.0.slab.load(Relaxed) as usize;
-        d.slab(i).map(|base| Ring { base })
+        let bytes = self.facts.0.ring.load(Relaxed) as usize;
+        // A peer may have written anything here: only sizes that stay inside the slab are a ring.
+        if !bytes.is_power_of_two() || !(SMALLEST..=SLAB_BYTES).contains(&bytes) {
+            return None;
+        }
+        d.slab(i).map(|base| Ring { base, bytes })
     }
     pub fn set_slab(&self, i: Option<usize>) {
         self.facts
@@ -197,16 +230,26 @@ impl Channel {
 #[derive(Clone, Copy)]
 pub struct Ring {
     base: *mut u8,
+    bytes: usize,
 }
 
 impl Ring {
-    pub const BYTES: u64 = SLAB_BYTES as u64;
+    /// Its size.
+    #[inline]
+    pub fn bytes(self) -> u64 {
+        self.bytes as u64
+    }
+    /// The most that writers put into it: the rest is room for a pump.
+    #[inline]
+    pub fn room(self) -> u64 {
+        self.bytes as u64 - SLACK
+    }
 
     /// The run that starts at position `at`: its address, and how many bytes to the wrap.
     #[inline]
     pub fn run(self, at: u64) -> (*mut u8, usize) {
-        let o = (at % Self::BYTES) as usize;
-        // SAFETY: `o` is below the slab's size.
-        (unsafe { self.base.add(o) }, SLAB_BYTES - o)
+        let o = at as usize & (self.bytes - 1);
+        // SAFETY: `o` is below the ring's size, which `Channel::ring` bounded by the slab's.
+        (unsafe { self.base.add(o) }, self.bytes - o)
     }
 }

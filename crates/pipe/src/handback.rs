@@ -81,8 +81,12 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         p.wait(me.cpus);
     }
     if ch.slab().is_none() {
-        match zone::take(me.domain) {
-            Some(i) => ch.set_slab(Some(i)),
+        let bytes = crate::policy::ring_bytes(me);
+        match zone::take(me.domain, bytes) {
+            Some(i) => {
+                ch.facts.0.ring.store(bytes as u32, Relaxed);
+                ch.set_slab(Some(i));
+            }
             None => {
                 ch.facts.0.why.store(Why::Memory as u8, Relaxed);
                 ch.writer.0.native_ops.store(0, Relaxed);
@@ -106,7 +110,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     let r = ch.h().r();
     // What lies in the ring must always fit into K (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
-    let grown = file::fcntl(tmp, file::F_SETPIPE_SZ, 2 * Ring::BYTES as usize);
+    let grown = file::fcntl(tmp, file::F_SETPIPE_SZ, 2 * ring.bytes() as usize);
     file::fcntl(tmp, file::F_SETPIPE_SZ, size);
     if failed(grown) {
         file::close(tmp);
@@ -114,7 +118,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         ch.facts.0.why.store(Why::Memory as u8, Relaxed);
         return false;
     }
-    if held > (Ring::BYTES / 2) as usize || (held > 0 && t.nsl() > 0) {
+    if held > (ring.bytes() / 2) as usize || (held > 0 && t.nsl() > 0) {
         file::close(tmp);
         return false;
     }
@@ -175,7 +179,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     if !m.valid() {
         return true;
     }
-    if m.p() != pos || pos - r > Ring::BYTES - 4096 {
+    if m.p() != pos || pos - r > ring.room() {
         return false;
     }
     let held = file::fionread(fd);
@@ -221,7 +225,8 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     let t = ch.t();
     let pos = t.wide(r);
     let n = (pos - r) as usize;
-    if let (true, Some(ring)) = (n > 0 && pos - r <= Ring::BYTES, ch.ring(me.domain)) {
+    let ring = ch.ring(me.domain).filter(|x| pos - r <= x.bytes());
+    if let (true, Some(ring)) = (n > 0, ring) {
         let held = file::fionread(tmp_fd);
         let room = (n + held + 8192).next_power_of_two().max(size);
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);

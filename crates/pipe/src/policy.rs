@@ -5,13 +5,24 @@
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
 use crate::channel::{Channel, Line, ReaderSide, WriterSide};
-use byway_mem::layout::flags::NO_SPIN;
+use byway_mem::layout::{SLAB_BYTES, flags::NO_SPIN};
 use byway_sys::{clock, process};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+const ONE_CPU_RING: usize = 256 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 2;
 const LONG_US: u64 = 1000;
+
+/// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
+/// holds the buffers of both ends too.
+pub fn ring_bytes(me: &Me) -> usize {
+    if me.cpus == 1 {
+        ONE_CPU_RING
+    } else {
+        SLAB_BYTES
+    }
+}
 
 fn per_us(me: &Me) -> u64 {
     me.domain
@@ -36,7 +47,7 @@ fn wait(
     let us = per_us(me);
     let h = history.load(Relaxed).min(256);
     let may_spin = me.spin
-        && me.cpus > 1
+        && head.cpus.load(Relaxed) > 1
         && !same
         && head.flags.load(Relaxed) & NO_SPIN == 0
         && (h >= 64 || t0 & 0xf0 == 0);
@@ -61,12 +72,12 @@ fn wait(
         let before = clock::now();
         process::yield_now();
         let d = clock::now().wrapping_sub(before);
-        let f = head.backoff.load(Relaxed).clamp(8, 128);
+        let f = head.backoff.load(Relaxed).clamp(1, 128);
         if d > LONG_US * us {
             until.store(before + d + d * f as u64, Relaxed);
             head.backoff.store((f * 4).min(128), Relaxed);
         } else {
-            head.backoff.store((f - 1).max(8), Relaxed);
+            head.backoff.store((f - 1).max(1), Relaxed);
         }
         return ready();
     }
@@ -95,6 +106,20 @@ pub fn writer_waits(
     let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, ready);
     w.0.waiting.store(0, Relaxed);
     ok
+}
+
+/// A reader that a bell woke: the rest of that write is in the ring, but its writer may have lost the CPU to us before
+/// it could publish. Lets it do so, once.
+pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
+    if me.cpus > 1 {
+        let end = clock::now() + GATHER_US * per_us(me);
+        while ringing() && clock::now() < end {
+            clock::pause();
+        }
+    }
+    if ringing() {
+        process::yield_now();
+    }
 }
 
 /// Leaves the writer's cache line alone for a moment after a spin that brought only a little, so that a stream of

@@ -3,7 +3,7 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::{Channel, Ring};
+use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::word::{H, M, T};
 use crate::{Me, Step, handback, lock, policy};
@@ -93,7 +93,7 @@ fn take(
         let Some(ring) = ch.ring(me.domain) else {
             return Some(Step::Native);
         };
-        if w - r > Ring::BYTES {
+        if w - r > ring.bytes() {
             // Not a state that any of us writes: leave the channel alone.
             return Some(Step::Native);
         }
@@ -116,7 +116,7 @@ fn take(
             *done += k;
             ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
             // At half; or at once in a handler over that very write, which nobody else would wake.
-            let low = w - (r + k as u64) <= Ring::BYTES / 2;
+            let low = w - (r + k as u64) <= ring.bytes() / 2;
             if m.valid() && m.p() == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
                 handback::pump(me, ch, fd);
             }

@@ -4,10 +4,11 @@
 //! Invariant: the one publish point is the CAS on T in `publish`, and it succeeds only if nobody went to sleep since
 //! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
 //! Not here: closing the channel, opening it (handback.rs).
-use crate::channel::{Channel, PIPE_BUF, Ring, SLACK, Why};
+use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::word::{H, T};
 use crate::{Me, Step, handback, lock, policy};
+use byway_mem::layout::SLAB_BYTES;
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -40,12 +41,9 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
             handback::hand_back(me, ch, fd, true, Why::ReaderGone);
             return Step::Native;
         }
-        if !w
-            .at
-            .check((w.want - w.done).min(Ring::BYTES as usize), |p, n| {
-                (me.access)(p, n, false)
-            })
-        {
+        if !w.at.check((w.want - w.done).min(SLAB_BYTES), |p, n| {
+            (me.access)(p, n, false)
+        }) {
             if w.done > 0 {
                 return Step::Done(w.done as Ret);
             }
@@ -129,11 +127,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
         let r = h.r();
         let pos = t.wide(r);
         let used = pos - r;
-        let cap = Ring::BYTES - SLACK;
-        let Some(ring) = ch.ring(me.domain).filter(|_| used <= Ring::BYTES) else {
+        let Some(ring) = ch.ring(me.domain).filter(|x| used <= x.bytes()) else {
             lock::drop(me, ch);
             return Some(Step::Native);
         };
+        let cap = ring.room();
         if t.nsl() > 0 && !t.rung() {
             match bell(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => return Some(Step::Done(w.done as Ret)),
@@ -254,9 +252,7 @@ fn bell(
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
-    let more = (rest - first)
-        .min((Ring::BYTES - SLACK) as usize)
-        .min(4 * PIECE);
+    let more = (rest - first).min(ring.room() as usize).min(4 * PIECE);
     let mut behind = w.at;
     behind.advance(first);
     // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.

@@ -7,7 +7,7 @@ use crate::entry::{DONE, Frame, RUN, THEN, VM_EPOCH};
 use crate::{access, attach, exec, fdtable, io, tls};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
-use byway_sys::errno::failed;
+use byway_sys::errno::{ENOENT, failed};
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -40,10 +40,19 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     let [a0, a1, a2, _, _, _] = f.args;
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
-            match fdtable::end(a0, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
-                Some(i) => io::begin(f, i),
-                None => RUN,
+            let Some(i) = fdtable::channel(a0) else {
+                return RUN;
+            };
+            let does = if fdtable::fits(a0, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
+                io::begin(f, i)
+            } else {
+                // LINUX EBADF, which the kernel says itself.
+                RUN
+            };
+            if does == RUN {
+                count(i);
             }
+            does
         }
         nr::CLOSE => closes(f, fdtable::forget(a0)),
         nr::DUP2 | nr::DUP3 => {
@@ -65,16 +74,20 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             RUN
         }
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => forks(f),
-        nr::EXECVE | nr::EXECVEAT => {
-            exec::leave_image();
-            same(f, EXEC)
-        }
+        nr::EXECVE | nr::EXECVEAT => execs(f),
         nr::RT_SIGACTION => {
             handler(a0, a1);
             RUN
         }
         nr::MMAP => maps(f),
         _ => gives_up(f, false),
+    }
+}
+
+/// One more call on the channel in slot `i` that runs where it stands.
+fn count(i: usize) {
+    if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) {
+        ch.facts.0.left.fetch_add(1, Relaxed);
     }
 }
 
@@ -170,17 +183,27 @@ fn forks(f: &mut Frame) -> u32 {
     RUN
 }
 
+fn execs(f: &mut Frame) -> u32 {
+    if f.nr == nr::EXECVE && file::absent(f.args[0]) {
+        // A search along PATH: this one cannot start, so nothing changes hands.
+        f.result = ENOENT;
+        return DONE;
+    }
+    exec::leave_image();
+    same(f, EXEC)
+}
+
 /// A child that shares our memory but not our descriptors: every pipe it uses goes to the kernel.
 fn vfork_child(f: &mut Frame) -> u32 {
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
+            if let Some(i) = fdtable::ask_kernel(f.args[0]) {
+                count(i);
+            }
             exec::give_up(f.args[0], Why::Passed, true);
             RUN
         }
-        nr::EXECVE | nr::EXECVEAT => {
-            exec::leave_image();
-            same(f, EXEC)
-        }
+        nr::EXECVE | nr::EXECVEAT => execs(f),
         nr::CLOSE | nr::DUP2 | nr::DUP3 | nr::CLOSE_RANGE | nr::EXIT | nr::EXIT_GROUP => {
             moved();
             RUN

@@ -5,6 +5,7 @@
 //! Not here: channels' state. Lookup takes no lock.
 use crate::attach;
 use byway_mem::registry;
+use byway_pipe::channel::Channel;
 use byway_sys::file;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -34,16 +35,15 @@ pub fn channel(fd: usize) -> Option<usize> {
     }
 }
 
-/// As [`channel`], if `fd` is open for writing (or reading): LINUX EBADF otherwise, which the kernel says itself.
-pub fn end(fd: usize, writes: bool) -> Option<usize> {
-    let i = channel(fd)?;
-    let e = TABLE.get(fd as u32 as usize)?.load(Relaxed);
+/// Whether the carried `fd` is open for writing (or reading).
+pub fn fits(fd: usize, writes: bool) -> bool {
+    let e = TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed));
     let mode = if e > PLAIN {
         (e - 2) % 4
     } else {
         file::fcntl(fd, file::F_GETFL, 0) as u32 & 3
     };
-    (mode == 2 || (mode == 1) == writes).then_some(i)
+    mode == 2 || (mode == 1) == writes
 }
 
 /// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
@@ -65,11 +65,29 @@ fn ask(fd: usize) -> Option<usize> {
     } else {
         None
     };
+    if let Some(i) = found {
+        name(fd, i);
+    }
     if fd < FDS && CLOSES.load(Relaxed) == before {
         let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
         TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 * 4 + mode + 2), Relaxed);
     }
     found
+}
+
+/// Writes this program's name to its side of the channel, for `--explain`.
+fn name(fd: usize, i: usize) {
+    let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) else {
+        return;
+    };
+    let n = byway_sys::process::name();
+    let side = if fits(fd, true) {
+        &ch.writer.0.name
+    } else {
+        &ch.reader.0.name
+    };
+    side[0].store(n[0], Relaxed);
+    side[1].store(n[1], Relaxed);
 }
 
 /// Forgets `fd`; true unless it was known to be plain.

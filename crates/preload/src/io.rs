@@ -8,7 +8,7 @@ use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, handback, read, write};
+use byway_pipe::{Me, Step, handback, policy, read, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
@@ -193,6 +193,8 @@ pub fn resume(f: &mut Frame) -> u32 {
             read::finish(&me, ch, armed, ret);
             if ret > 0 && (ret as usize) < f.want && !ch.t().closed() {
                 f.done = ret as usize;
+                let was = ch.t().w();
+                policy::let_publish(&me, || ch.t().wl() != 0 && ch.t().w() == was);
                 let step = go_read(f, &me, ch);
                 if step != DONE || failed(f.result) {
                     return finished(f, ret);

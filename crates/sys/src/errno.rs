@@ -6,6 +6,7 @@
 pub type Ret = isize;
 
 pub const EPERM: Ret = -1;
+pub const ENOENT: Ret = -2;
 pub const EINTR: Ret = -4;
 pub const EAGAIN: Ret = -11;
 pub const EFAULT: Ret = -14;

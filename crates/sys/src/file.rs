@@ -2,7 +2,7 @@
 //!
 //! Invariant: an fd is asked, never remembered; nothing here keeps one open after it returns, but for `reopen`.
 //! Not here: channels.
-use crate::errno::{Ret, failed};
+use crate::errno::{ENOENT, Ret, failed};
 use crate::syscall::{call3, call6, nr};
 
 pub const F_GETFD: usize = 1;
@@ -53,6 +53,12 @@ pub fn identity(fd: usize) -> Option<Ident> {
         ino: st.ino,
         fifo: st.mode & S_IFMT == S_IFIFO,
     })
+}
+
+/// Whether no file can be found at the path that `p` points to (NUL terminated, checked by the kernel).
+pub fn absent(p: usize) -> bool {
+    // SAFETY: access(2) only reads the path, and fails with EFAULT where it cannot.
+    unsafe { call3(nr::ACCESS, p, 0, 0) == ENOENT }
 }
 
 /// fcntl(2) with an integer argument.

@@ -94,3 +94,12 @@ pub fn allowed_cpus() -> u32 {
         mask.iter().map(|m| m.count_ones()).sum::<u32>().max(1)
     }
 }
+
+/// This thread's name, NUL padded (prctl PR_GET_NAME).
+pub fn name() -> [u64; 2] {
+    let mut n = [0u64; 2];
+    const PR_GET_NAME: usize = 16;
+    // SAFETY: the kernel writes at most 16 bytes there.
+    unsafe { call3(nr::PRCTL, PR_GET_NAME, n.as_mut_ptr() as usize, 0) };
+    n
+}

@@ -24,6 +24,7 @@ pub mod nr {
     pub const WRITEV: usize = 20;
     pub const PIPE: usize = 22;
     pub const SELECT: usize = 23;
+    pub const ACCESS: usize = 21;
     pub const SCHED_YIELD: usize = 24;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;

@@ -8,7 +8,7 @@ mod scan;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// What an object is to us.
@@ -73,8 +73,9 @@ pub fn folder(dir: &Path) -> std::io::Result<()> {
 pub fn ensure(dir: &Path, path: &Path) -> std::io::Result<Option<String>> {
     let m = fs::metadata(path)?;
     let file = dir.join(key_name(&m));
-    if let Ok(old) = fs::read(&file)
-        && old.len() >= 4096
+    let mut old = [0u8; 4096];
+    if let Ok(f) = fs::File::open(&file)
+        && f.read_exact_at(&mut old, 0).is_ok()
         && old.starts_with(image::MAGIC)
     {
         return Ok((old[8] == 2).then(|| image::reason(&old)));

@@ -1,0 +1,83 @@
+//! The machine that a record was made on.
+//!
+//! Not here: what it allows (`byway doctor`).
+use serde::Serialize;
+use std::fs::read_to_string;
+
+#[derive(Serialize, Clone)]
+pub struct Machine {
+    /// `uname -r`.
+    pub kernel: String,
+    /// As /proc/cpuinfo names it.
+    pub cpu: String,
+    /// CPUs that this process may run on.
+    pub cpus: usize,
+    pub memory_mib: u64,
+    pub libc: String,
+    /// Seconds since 1970-01-01 UTC.
+    pub time: u64,
+}
+
+/// This machine, now.
+pub fn this() -> Machine {
+    let field = |file: &str, name: &str| {
+        read_to_string(file)
+            .unwrap_or_default()
+            .lines()
+            .find(|l| l.starts_with(name))
+            .and_then(|l| l.split_once(':'))
+            .map(|(_, v)| v.trim().to_string())
+            .unwrap_or_default()
+    };
+    let memory = field("/proc/meminfo", "MemTotal");
+    Machine {
+        kernel: read_to_string("/proc/sys/kernel/osrelease")
+            .unwrap_or_default()
+            .trim()
+            .to_string(),
+        cpu: field("/proc/cpuinfo", "model name"),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        memory_mib: memory
+            .split(' ')
+            .next()
+            .and_then(|k| k.parse::<u64>().ok())
+            .unwrap_or(0)
+            / 1024,
+        libc: libc_version(),
+        time: std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |d| d.as_secs()),
+    }
+}
+
+/// The C library's own name and version.
+pub fn libc_version() -> String {
+    // SAFETY: returns a constant string of the library.
+    let v = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", v.to_string_lossy())
+}
+
+/// Whether more than one CPU can be used, so that a one-CPU run is another run.
+pub fn many_cpus() -> bool {
+    std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)
+}
+
+/// CPUs of this process's affinity mask.
+pub fn allowed() -> Vec<usize> {
+    // SAFETY: the set is ours and of the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        (0..1024).filter(|&c| libc::CPU_ISSET(c, &set)).collect()
+    }
+}
+
+/// Binds this process to one CPU. Async-signal-safe: for use between fork and exec.
+pub fn pin(cpu: usize) {
+    // SAFETY: the set is ours and of the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
