@@ -56,6 +56,7 @@ static void run(const char *prog, int how) {
             dup2(P[0], 0);
             dup2(O[1], 1);
             cl();
+            if (how == 3) execle(prog, "cat", (char *)0, (char *[]){0}); /* the preload variables are gone */
             execl(prog, "cat", (char *)0);
             _exit(9);
         }
@@ -76,6 +77,7 @@ static void run(const char *prog, int how) {
     REAP0(c);
 }
 static void exec_cat_with_unread_bytes(void) { run("/bin/cat", 0); }
+static void exec_cat_without_environment(void) { run("/bin/cat", 3); }
 static void vfork_cat(void) { run("/bin/cat", 1); }
 static void posix_spawn_cat(void) { run("/bin/cat", 2); }
 static void st(int how) {
@@ -150,5 +152,6 @@ static void stopped(int who) {
 }
 static void stopped_reader(void) { stopped(0); }
 static void stopped_writer(void) { stopped(1); }
-MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(vfork_cat), T(posix_spawn_cat),
-     T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader), T(stopped_writer))
+MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(vfork_cat),
+     T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader),
+     T(stopped_writer))

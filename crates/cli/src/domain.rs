@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -35,6 +35,35 @@ pub fn folder() -> PathBuf {
     )
 }
 
+/// Makes the folder if it is not there: this user's, and writable by nobody else.
+///
+/// # Errors
+/// A sentence: what is wrong with it, and what to try.
+pub fn usable(dir: &Path) -> Result<(), String> {
+    let say = |e: std::io::Error| {
+        format!(
+            "shared-memory folder {}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs",
+            dir.display()
+        )
+    };
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(say(e)),
+        _ => {}
+    }
+    let m = match fs::symlink_metadata(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        m => m.map_err(say)?,
+    };
+    // SAFETY: geteuid has no preconditions.
+    if !m.is_dir() || m.uid() != unsafe { libc::geteuid() } || m.mode() & 0o022 != 0 {
+        return Err(format!(
+            "shared-memory folder {}: not a folder that only you can write; chmod 700 it, remove it, or set BYWAY_SHM to another",
+            dir.display()
+        ));
+    }
+    Ok(())
+}
+
 impl Run {
     /// Makes a new domain.
     ///
@@ -48,32 +77,32 @@ impl Run {
                 dir.display()
             )
         };
-        if !dir.exists() {
-            fs::create_dir(&dir).map_err(say)?;
-            fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).map_err(say)?;
-        }
-        let m = fs::symlink_metadata(&dir).map_err(say)?;
-        // SAFETY: geteuid has no preconditions.
-        if !m.is_dir() || m.uid() != unsafe { libc::geteuid() } || m.mode() & 0o022 != 0 {
-            return Err(format!(
-                "{} is not a folder that only you can write; remove it or set BYWAY_SHM",
-                dir.display()
-            ));
-        }
-        sweep(&dir);
         let path = dir.join(format!("run-{}", std::process::id()));
-        let _ = fs::remove_file(&path);
-        let f = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(say)?;
-        f.set_len(DOMAIN_BYTES as u64).map_err(say)?;
+        let mut tries = 0;
+        let f = loop {
+            usable(&dir)?;
+            sweep(&dir);
+            let _ = fs::remove_file(&path);
+            let f = fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path);
+            tries += 1;
+            match f {
+                // Another run ended and removed the empty folder in between.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound && tries < 5 => continue,
+                f => break f.map_err(say)?,
+            }
+        };
+        if let Err(e) = f.set_len(DOMAIN_BYTES as u64) {
+            let _ = fs::remove_file(&path);
+            return Err(say(e));
+        }
         // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
         use std::os::fd::AsRawFd;
-        let tables = byway_mem::layout::SLABS_AT as i64;
+        let tables = byway_mem::layout::TABLES_BYTES as i64;
         // SAFETY: our own fd.
         let r = unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, tables) };
         if r != 0 {

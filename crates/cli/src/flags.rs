@@ -2,7 +2,9 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use clap::{Parser, Subcommand};
+use crate::{demo, doctor, run};
+use byway_mem::layout::flags;
+use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -27,8 +29,11 @@ enum Command {
         /// At the end, tell on standard error what was carried, and why the rest was not
         #[arg(long)]
         explain: bool,
+        /// Do without these, comma-separated
+        #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+        forbid: Vec<Forbidden>,
         /// The command and its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        #[arg(trailing_var_arg = true, required = true)]
         command: Vec<OsString>,
     },
     /// Run real pipelines plain and carried, interleaved, and print one table
@@ -48,11 +53,36 @@ enum Command {
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]
     PingPong { trips: u64 },
-    /// Tell whether programs' code can be rewritten, object by object
+    /// Tell what this machine allows, or whether a program can take part
     Doctor {
-        /// Programs or libraries; libc and the dynamic loader if none is given
-        objects: Vec<PathBuf>,
+        /// A program (or library) to look at
+        #[arg(last = true, value_name = "CMD")]
+        command: Option<OsString>,
     },
+}
+
+/// What a run may be told to do without, to see or test what it does then.
+#[derive(Clone, Copy, ValueEnum)]
+enum Forbidden {
+    /// Rings: channels are only recorded
+    Carry,
+    /// Waiting awake for a neighbour on another CPU
+    Spin,
+    /// Rewriting libc: nobody takes part
+    Rewrite,
+    /// Shared memory for rings
+    Memory,
+}
+
+impl Forbidden {
+    fn flag(self) -> u32 {
+        match self {
+            Forbidden::Carry => flags::NO_CARRY,
+            Forbidden::Spin => flags::NO_SPIN,
+            Forbidden::Rewrite => flags::NO_REWRITE,
+            Forbidden::Memory => flags::NO_MEMORY,
+        }
+    }
 }
 
 /// Parses and runs; the result is the exit status.
@@ -61,8 +91,12 @@ pub fn main() -> i32 {
         Command::Run {
             off,
             explain,
+            forbid,
             command,
-        } => run::run(off, explain, &command),
+        } => {
+            let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
+            run::run(off, explain, forbidden, &command)
+        }
         Command::Demo {
             size,
             runs,
@@ -85,8 +119,6 @@ pub fn main() -> i32 {
                 1
             }
         },
-        Command::Doctor { objects } => run::doctor(&objects),
+        Command::Doctor { command } => doctor::doctor(command.as_deref()),
     }
 }
-
-use crate::{demo, run};

@@ -2,6 +2,7 @@
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
 mod demo;
+mod doctor;
 mod domain;
 mod flags;
 mod rewrite;

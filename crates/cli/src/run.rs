@@ -3,7 +3,7 @@
 //! Invariant: the command's status, signals and output are its own; whatever cannot be prepared leaves it to the kernel.
 //! Nothing stays behind: the domain's file goes with this process.
 //! Not here: what the preload library does.
-use crate::domain::{Run, c_string};
+use crate::domain::{self, Run, c_string};
 use crate::rewrite;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -14,11 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 const LIBRARY: &str = "libbyway_preload.so";
 
 /// Runs `command`; the result is the status to end with.
-pub fn run(off: bool, explain: bool, command: &[OsString]) -> i32 {
+pub fn run(off: bool, explain: bool, forbidden: u32, command: &[OsString]) -> i32 {
     if off || std::env::var_os("BYWAY").is_some_and(|v| v == "off") {
         return plain(command);
     }
-    match prepare() {
+    // A folder that the user named and that cannot be used is the user's mistake; the usual one is the machine's.
+    if std::env::var_os("BYWAY_SHM").is_some()
+        && let Err(why) = domain::usable(&domain::folder())
+    {
+        eprintln!("byway: {why}");
+        return 2;
+    }
+    match prepare(forbidden) {
         Ok((run, cache, library)) => carried(&run, &cache, &library, explain, command),
         Err(why) => {
             if explain {
@@ -67,7 +74,7 @@ pub fn cache_folder() -> PathBuf {
 }
 
 /// libc and the dynamic loader, as this process has them mapped.
-fn own_objects() -> Vec<PathBuf> {
+pub fn own_objects() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut v: Vec<PathBuf> = maps
         .lines()
@@ -79,7 +86,7 @@ fn own_objects() -> Vec<PathBuf> {
     v
 }
 
-fn prepare() -> Result<(Run, PathBuf, PathBuf), String> {
+pub fn prepare(forbidden: u32) -> Result<(Run, PathBuf, PathBuf), String> {
     let exe = std::env::current_exe().map_err(|e| format!("cannot find itself: {e}"))?;
     let dir = exe.parent().unwrap_or(Path::new("/"));
     let library = [dir.join(LIBRARY), dir.join("../lib/byway").join(LIBRARY)]
@@ -104,7 +111,7 @@ fn prepare() -> Result<(Run, PathBuf, PathBuf), String> {
             return Err(format!("{} cannot be rewritten: {why}", path.display()));
         }
     }
-    let run = Run::create(&cache, 0)?;
+    let run = Run::create(&cache, forbidden)?;
     Ok((run, cache, library))
 }
 
@@ -210,43 +217,4 @@ pub fn end(status: i32) -> ! {
         }
     }
     std::process::exit(status & 255)
-}
-
-/// `byway doctor`: which objects can be rewritten.
-pub fn doctor(objects: &[PathBuf]) -> i32 {
-    let own = own_objects();
-    let list = if objects.is_empty() {
-        &own[..]
-    } else {
-        objects
-    };
-    let mut bad = 0;
-    for p in list {
-        let text = match rewrite::verdict(p) {
-            Ok(rewrite::Object::Clean) => "ok   no system call of interest".to_string(),
-            Ok(rewrite::Object::Shadow(v)) => {
-                let n = u32::from_le_bytes(v[72..76].try_into().expect("four bytes"));
-                format!("ok   {n} sites rewritten")
-            }
-            Ok(rewrite::Object::Unable(why)) => {
-                bad = 1;
-                format!("no   {why}; programs that load it stay on the kernel's pipes")
-            }
-            Err(e) => {
-                bad = 1;
-                format!("no   {e}")
-            }
-        };
-        println!("{text}   {}", p.display());
-    }
-    if objects.is_empty() {
-        match prepare() {
-            Ok(_) => println!("ok   shared memory and cache can be used"),
-            Err(why) => {
-                bad = 1;
-                println!("no   {why}");
-            }
-        }
-    }
-    bad
 }

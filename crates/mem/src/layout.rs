@@ -21,7 +21,9 @@ pub const SLABS: usize = 256;
 pub const SLAB_BYTES: usize = 512 * 1024;
 pub const CHANNELS_AT: usize = 4096;
 pub const EXECS_AT: usize = CHANNELS_AT + CHANNELS * CHANNEL_BYTES;
-pub const SLABS_AT: usize = (EXECS_AT + EXECS * size_of::<ExecRecord>()).next_multiple_of(1 << 21);
+/// The header and the tables: what every participant touches.
+pub const TABLES_BYTES: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
+pub const SLABS_AT: usize = TABLES_BYTES.next_multiple_of(1 << 21);
 pub const DOMAIN_BYTES: usize = SLABS_AT + SLABS * SLAB_BYTES;
 
 /// Flags of a domain, set by its creator.
@@ -30,6 +32,10 @@ pub mod flags {
     pub const NO_CARRY: u32 = 1;
     /// Never spin.
     pub const NO_SPIN: u32 = 2;
+    /// No process takes part, as if no text could be rewritten.
+    pub const NO_REWRITE: u32 = 4;
+    /// No slab is given out, as if the folder were full.
+    pub const NO_MEMORY: u32 = 8;
 }
 
 /// The first page.

@@ -16,6 +16,9 @@ const MADV_POPULATE_WRITE: usize = 23;
 /// Takes a slab whose first `bytes` are there for good; `None` when none is free or memory is short.
 pub fn take(d: Domain, bytes: usize) -> Option<usize> {
     let h = d.header();
+    if h.flags.load(Relaxed) & flags::NO_MEMORY != 0 {
+        return None;
+    }
     for (w, word) in h.slab_used.iter().enumerate() {
         let mut bits = word.load(Relaxed);
         while bits != u64::MAX {

@@ -9,7 +9,7 @@
 use crate::entry::byway_entry;
 use crate::exec;
 use byway_mem::domain::Domain;
-use byway_mem::layout::Header;
+use byway_mem::layout::{Header, flags};
 use byway_sys::errno::failed;
 use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
@@ -79,7 +79,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     };
     let Ok(d) = Domain::join(path) else { return };
     DOMAIN.store(d.header() as *const Header as usize, Relaxed);
-    if map_all(d) {
+    if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d) {
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
     }

@@ -1,0 +1,268 @@
+//! `byway doctor`: what this machine allows, and whether a program can take part, with the remedy where there is one.
+//!
+//! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind.
+//! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
+use crate::rewrite::{self, Object};
+use crate::{domain, run};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prints one line a finding; 1 if one of them keeps Byway from carrying, 2 if the program cannot be found.
+pub fn doctor(command: Option<&OsStr>) -> i32 {
+    match command {
+        Some(c) => program(c),
+        None => machine(),
+    }
+}
+
+struct Findings {
+    bad: bool,
+}
+
+impl Findings {
+    fn say(&mut self, ok: bool, text: &str) {
+        self.bad |= !ok;
+        println!("{}  {text}", if ok { "ok" } else { "no" });
+    }
+}
+
+fn machine() -> i32 {
+    let mut f = Findings { bad: false };
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = kernel
+        .split(['.', '-'])
+        .map(|p| p.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    f.say(
+        version >= (5, 14),
+        &format!(
+            "kernel {} (5.14 or later is needed: MADV_POPULATE_WRITE)",
+            kernel.trim()
+        ),
+    );
+    f.say(true, &byway_lab::machine::libc_version());
+    for path in run::own_objects() {
+        let (ok, text) = object(&path);
+        f.say(ok, &format!("rewriting {}: {text}", path.display()));
+    }
+    f.say(
+        true,
+        &format!("restartable sequences: {} (not needed yet)", rseq()),
+    );
+    let folder = domain::folder();
+    match room(folder.parent().unwrap_or(Path::new("/"))) {
+        Some(mib) => f.say(
+            mib >= 2,
+            &format!(
+                "shared memory {}: {mib} MiB free; 1 MiB a run and 0.5 MiB a busy pipe are needed{}",
+                folder.display(),
+                if mib < 2 { "; set BYWAY_SHM to a folder of yours on a larger tmpfs" } else { "" }
+            ),
+        ),
+        None => f.say(
+            false,
+            &format!("shared memory {}: not there; set BYWAY_SHM to a folder of yours", folder.display()),
+        ),
+    }
+    let max: u64 = fs::read_to_string("/proc/sys/fs/pipe-max-size")
+        .ok()
+        .and_then(|s| s.trim().parse().ok())
+        .unwrap_or(0);
+    f.say(
+        max >= 1 << 20,
+        &format!(
+            "pipe-max-size {} KiB (1024 are needed, so that a full ring fits back into the pipe{})",
+            max >> 10,
+            if max < 1 << 20 {
+                "; as root: sysctl fs.pipe-max-size=1048576"
+            } else {
+                ""
+            }
+        ),
+    );
+    f.say(
+        true,
+        &format!("process_vm_readv: {} (not needed yet)", vm_readv()),
+    );
+    let cpus = byway_sys::process::allowed_cpus();
+    f.say(
+        true,
+        &format!(
+            "{cpus} CPU{}",
+            if cpus == 1 { ": no spinning" } else { "s" }
+        ),
+    );
+    match run::prepare(0) {
+        Ok(_) => f.say(true, &format!("cache {}", run::cache_folder().display())),
+        Err(why) => f.say(false, &why),
+    }
+    i32::from(f.bad)
+}
+
+/// Whether an object can be part of a process that takes part, and why.
+fn object(path: &Path) -> (bool, String) {
+    match rewrite::verdict(path) {
+        Ok(Object::Clean) => (true, "no system call of interest".into()),
+        Ok(Object::Shadow(v)) => {
+            let n = u32::from_le_bytes(v[72..76].try_into().expect("four bytes"));
+            (true, format!("{n} sites"))
+        }
+        Ok(Object::Unable(why)) => (false, why),
+        Err(e) => (false, e.to_string()),
+    }
+}
+
+fn rseq() -> &'static str {
+    // The kernel refuses a length of 0 with EINVAL where it knows the call, ENOSYS where not.
+    // SAFETY: no memory is registered.
+    let r = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };
+    if r < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        "not in this kernel"
+    } else {
+        "known to the kernel"
+    }
+}
+
+fn vm_readv() -> &'static str {
+    let (from, mut to) = (1u8, 0u8);
+    let l = libc::iovec {
+        iov_base: (&raw mut to).cast(),
+        iov_len: 1,
+    };
+    let r = libc::iovec {
+        iov_base: (&raw const from).cast_mut().cast(),
+        iov_len: 1,
+    };
+    // SAFETY: one byte between two variables of ours.
+    let n = unsafe { libc::process_vm_readv(libc::getpid(), &l, 1, &r, 1, 0) };
+    if n == 1 && to == from {
+        "allowed"
+    } else {
+        "forbidden"
+    }
+}
+
+/// MiB that can still be written under `dir`.
+fn room(dir: &Path) -> Option<u64> {
+    let c = domain::c_string(dir.as_os_str()).ok()?;
+    // SAFETY: fills a struct of ours.
+    unsafe {
+        let mut s: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(c.as_ptr(), &mut s) == 0).then(|| (s.f_bavail * s.f_frsize) >> 20)
+    }
+}
+
+fn program(name: &OsStr) -> i32 {
+    let Some(path) = find(name) else {
+        eprintln!(
+            "byway: doctor: {} is not in PATH; give its path",
+            name.to_string_lossy()
+        );
+        return 2;
+    };
+    let mut f = Findings { bad: false };
+    look(&path, &mut f, 0);
+    println!(
+        "{}  {}",
+        if f.bad { "no" } else { "ok" },
+        if f.bad {
+            "it cannot take part: its pipes stay the kernel's"
+        } else {
+            "it can take part"
+        }
+    );
+    i32::from(f.bad)
+}
+
+/// As execvp(3) looks for it.
+fn find(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        let p = PathBuf::from(name);
+        return p.exists().then_some(p);
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|d| d.join(name))
+        .find(|p| fs::metadata(p).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
+}
+
+fn look(path: &Path, f: &mut Findings, depth: usize) {
+    let shown = path.display();
+    let bytes = match fs::read(path) {
+        Ok(b) => b,
+        Err(e) => return f.say(false, &format!("{shown}: {e}")),
+    };
+    if bytes.starts_with(b"#!") && depth < 4 {
+        let line = bytes[2..].split(|&c| c == b'\n').next().unwrap_or_default();
+        let mut words = line
+            .split(|c| c.is_ascii_whitespace())
+            .filter(|w| !w.is_empty());
+        let first = words.next().unwrap_or_default();
+        // env(1) in a script's first line stands for the program it names.
+        let second = words.find(|w| !w.starts_with(b"-"));
+        let named = if first.ends_with(b"/env") {
+            second
+        } else {
+            None
+        };
+        let inner = OsStr::from_bytes(named.unwrap_or(first));
+        f.say(
+            true,
+            &format!("{shown}: a script for {}", inner.to_string_lossy()),
+        );
+        return match find(inner) {
+            Some(p) => look(&p, f, depth + 1),
+            None => f.say(false, &format!("{} is not there", inner.to_string_lossy())),
+        };
+    }
+    if fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o6000 != 0) {
+        f.say(
+            false,
+            &format!("{shown}: setuid or setgid, which ignores LD_PRELOAD"),
+        );
+    }
+    let Some(loader) = interpreter(&bytes) else {
+        if path.to_string_lossy().contains(".so") {
+            let (ok, text) = object(path);
+            return f.say(ok, &format!("{shown}: {text}"));
+        }
+        let text = format!("{shown}: static, or no ELF program: it loads no preload library");
+        return f.say(false, &text);
+    };
+    let (ok, text) = object(path);
+    f.say(ok, &format!("{shown}: {text}"));
+    for lib in needed(&loader, path) {
+        let (ok, text) = object(&lib);
+        f.say(ok, &format!("{}: {text}", lib.display()));
+    }
+}
+
+/// The program interpreter that an ELF file names.
+fn interpreter(bytes: &[u8]) -> Option<OsString> {
+    use object::read::elf::{ElfFile64, ProgramHeader};
+    let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+    let endian = file.endian();
+    file.elf_program_headers().iter().find_map(|p| {
+        let name = p.interpreter(endian, bytes).ok()??;
+        Some(OsStr::from_bytes(name).to_owned())
+    })
+}
+
+/// What the dynamic loader would map for `path`, by its own `--list` (which starts nothing).
+fn needed(loader: &OsStr, path: &Path) -> Vec<PathBuf> {
+    let Ok(out) = Command::new(loader).arg("--list").arg(path).output() else {
+        return Vec::new();
+    };
+    String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .filter_map(|l| {
+            let l = l.trim();
+            let p = l.split_once("=> ").map_or(l, |(_, p)| p);
+            let p = p.split(" (").next()?;
+            p.starts_with('/').then(|| PathBuf::from(p))
+        })
+        .collect()
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# `byway run` itself: statuses, messages, what it leaves visible, what it does on a machine that cannot carry, and that
+# nothing stays behind.      usage: run.sh BYWAY
+set -u
+byway=$(realpath "$1")
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+cd "$work"
+passed=0 failed=0
+is() { # what, got, wanted
+  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
+}
+has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
+seq 1 400000 >text; sum=$(md5sum <text)
+
+# Statuses are the command's own, or env(1)'s.
+for how in "" "--off" "--explain" "--forbid carry" "--forbid rewrite" "--forbid memory" "--forbid spin,memory"; do
+  # shellcheck disable=SC2086
+  {
+    "$byway" run $how -- true 2>/dev/null; is "true $how" $? 0
+    "$byway" run $how -- sh -c 'exit 7' 2>/dev/null; is "exit 7 $how" $? 7
+    "$byway" run $how -- sh -c 'kill -TERM $$' 2>/dev/null; is "SIGTERM $how" $? 143
+    "$byway" run $how -- sh -c 'kill -KILL $$' 2>/dev/null; is "SIGKILL $how" $? 137
+    "$byway" run $how -- /nonexistent 2>err; is "not found $how" $? 127; has "not found $how" "$(cat err)" "cannot run /nonexistent"
+    "$byway" run $how -- "$work/text" 2>err; is "not executable $how" $? 126
+    is "pipeline $how" "$("$byway" run $how -- bash -c 'cat text | cat | md5sum' 2>/dev/null)" "$sum"
+  } 2>/dev/null
+done
+BYWAY=off "$byway" run -- sh -c 'echo "${LD_PRELOAD-none}"' >out; is "BYWAY=off" "$(cat out)" none
+"$byway" run --nonsense -- true 2>err; is "bad option" $? 2; has "bad option" "$(cat err)" "--nonsense"
+"$byway" run 2>err; is "no command" $? 2
+"$byway" nonsense 2>err; is "bad command" $? 2
+"$byway" demo nosuchcase 2>err; is "bad case" $? 2; has "bad case" "$(cat err)" "grep-50MB"
+"$byway" demo --size 0 2>err; is "bad size" $? 2
+"$byway" doctor >out; is "doctor" $? 0; has "doctor" "$(cat out)" "pipe-max-size"
+"$byway" doctor -- cat >out; is "doctor cat" $? 0
+"$byway" doctor -- busybox >out; is "doctor busybox" $? 1; has "doctor busybox" "$(cat out)" "static"
+"$byway" doctor -- nosuchprogram 2>err; is "doctor nosuch" $? 2
+
+# Signals reach the command, and stop with it.
+"$byway" run -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.05; done' & p=$!
+sleep 0.3; kill -TERM $p; wait $p; is "forwarded SIGTERM" $? 9
+
+# The folder: named and unusable is a mistake; full or missing is the kernel's turn.
+BYWAY_SHM=/nonexistent/a "$byway" run -- true 2>err; is "unusable folder" $? 2; has "unusable folder" "$(cat err)" "BYWAY_SHM"
+mkdir open; chmod 777 open
+BYWAY_SHM=$work/open "$byway" run -- true 2>err; is "open folder" $? 2; has "open folder" "$(cat err)" "only you"
+BYWAY_CACHE=/proc/nonexistent "$byway" run --explain -- sh -c 'cat text | md5sum' >out 2>err; is "unusable cache" "$(cat out)" "$sum"
+has "unusable cache" "$(cat err)" "BYWAY_CACHE"
+if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m,mode=700 tmpfs small 2>/dev/null; then
+  for fill in 0 300 500 900 1020; do
+    head -c $((fill * 1024)) /dev/zero >small/fill
+    is "1 MiB tmpfs, $fill KiB used" "$(BYWAY_SHM=$work/small timeout 60 "$byway" run -- bash -c 'cat text | cat | cat | md5sum')" "$sum"
+    rm -f small/fill
+  done
+  is "nothing left in it" "$(ls small)" ""
+  umount small
+else
+  echo "skipped: no right to mount a small tmpfs"
+fi
+
+# Nothing visible is added: descriptors, threads, output, environment but for the two variables.
+see='ls /proc/self/fd; ls /proc/self/task | wc -l; env | grep -v -e ^LD_PRELOAD= -e ^BYWAY= -e ^_= | sort; umask; ulimit -a'
+is "nothing visible" "$("$byway" run -- bash -c "$see" 2>&1)" "$(bash -c "$see" 2>&1)"
+is "descriptors closed at start stay closed" "$("$byway" run -- bash -c 'exec 3<&-; ls /proc/$$/fd' | tr '\n' ' ')" "$(bash -c 'exec 3<&-; ls /proc/$$/fd' | tr '\n' ' ')"
+
+# A run that was killed leaves a file, which the next one removes; a run that ends leaves nothing.
+"$byway" run -- sleep 30 & p=$!; sleep 0.3; kill -KILL $p; wait $p 2>/dev/null; pkill -P 1 -x sleep
+"$byway" run -- true
+is "nothing left behind" "$(find "/dev/shm/byway-$(id -u)" -name "run-$p" 2>/dev/null)" ""
+
+# An idle reader costs nothing.
+"$byway" run -- bash -c '{ head -c 300000 text; sleep 1.2; } | { head -c 300000 >/dev/null; cat; }' & p=$!
+sleep 0.4
+reader=$(pgrep -x cat | while read -r c; do grep -qz BYWAY= "/proc/$c/environ" 2>/dev/null && echo "$c"; done | head -1)
+a=$(awk '{ print $14 + $15 }' "/proc/${reader:-1}/stat" 2>/dev/null); sleep 0.6; b=$(awk '{ print $14 + $15 }' "/proc/${reader:-1}/stat" 2>/dev/null)
+is "idle reader's CPU ticks in 0.6 s" $((b - a)) 0; wait $p
+
+# Programs that cannot take part, in the middle of a stream, at either end.
+is "static in the middle" "$("$byway" run -- bash -c 'cat text | busybox cat | cat | md5sum')" "$sum"
+is "static reads the rest" "$("$byway" run -- bash -c 'cat text | { head -c 100 >/dev/null; read -r _; busybox cat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
+is "static writes the rest" "$("$byway" run -- bash -c '{ cat text; busybox cat text; } | md5sum')" "$(cat text text | md5sum)"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  home=$(mktemp -d); cp /bin/cat "$home/cat"; chmod 4755 "$home/cat"; chmod 755 "$home"; cp text "$home/text"; chmod 644 "$home/text"
+  cp "$byway" "$(dirname "$byway")/libbyway_preload.so" "$home/"
+  # shellcheck disable=SC2016
+  as() { (cd "$home" && env -u BYWAY_CACHE HOME="$home/nobody" setpriv --reuid 65534 --regid 65534 --clear-groups "$@"); }
+  install -d -o 65534 -m 700 "$home/nobody"
+  is "setuid reader and writer" "$(as "$home/byway" run -- bash -c 'cat text | ./cat | cat | md5sum')" "$sum"
+  is "setuid reads the rest" "$(as "$home/byway" run -- bash -c 'cat text | { read -r _; ./cat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
+  rm -rf "$home"
+fi
+if command -v go >/dev/null 2>&1; then
+  mkdir g; cat >g/main.go <<'G'
+package main
+
+import (
+	"io"
+	"os"
+)
+
+func main() { io.Copy(os.Stdout, os.Stdin) }
+G
+  if (cd g && GOFLAGS=-mod=mod GOCACHE=$work/gocache go build -o ../gocat main.go 2>/dev/null); then
+    is "Go in the middle" "$("$byway" run -- bash -c 'cat text | ./gocat | cat | md5sum')" "$sum"
+    is "Go reads the rest" "$("$byway" run -- bash -c 'cat text | { read -r _; ./gocat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
+  fi
+fi
+echo "run: $passed passed, $failed failed"
+[ $failed = 0 ]
