@@ -6,7 +6,7 @@ use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL_BYTES, SLAB_BYTES};
 use byway_mem::registry::Key;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The room that stays free for a pump, so that the kernel's chunk always fits behind the ring's bytes.
@@ -221,8 +221,16 @@ impl Channel {
         let i = self.facts.0.slab.load(Relaxed);
         (i != NO_SLAB).then_some(i as usize)
     }
+    /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
+    /// opener asks again under the lock.
     pub fn forever(&self) -> bool {
-        self.facts.0.forever.load(Relaxed) != 0
+        // EDGE E5: before the load of T that follows.
+        self.facts.0.forever.load(Acquire) != 0
+    }
+    /// From now on the channel is not opened again.
+    pub fn keep_closed(&self) {
+        // EDGE E5: before the look at T, or the lock, that follows.
+        self.facts.0.forever.store(1, SeqCst);
     }
 }
 

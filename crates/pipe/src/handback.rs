@@ -46,7 +46,8 @@ fn pull(tmp: usize, ring: Ring, mut at: u64, n: usize) -> usize {
 pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
     let t = ch.t();
-    if !t.closed()
+    if ch.forever()
+        || !t.closed()
         || t.kw() > 0
         || t.nsl() > 1
         || t.wl() != 0
@@ -100,7 +101,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     };
     let tmp = file::reopen(fd);
     if failed(tmp) {
-        ch.facts.0.forever.store(1, Relaxed);
+        ch.keep_closed();
         ch.facts.0.why.store(Why::Control as u8, Relaxed);
         return false;
     }
@@ -114,7 +115,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     file::fcntl(tmp, file::F_SETPIPE_SZ, size);
     if failed(grown) {
         file::close(tmp);
-        ch.facts.0.forever.store(1, Relaxed);
+        ch.keep_closed();
         ch.facts.0.why.store(Why::Memory as u8, Relaxed);
         return false;
     }
@@ -125,7 +126,8 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     intend(ch, OPENING, held);
     let got = pull(tmp, ring, r, held);
     file::close(tmp);
-    ch.set_m(ch.m().none());
+    // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own bell.
+    ch.set_m(ch.m().next(0).none());
     let mut t = ch.t();
     loop {
         let open = t
@@ -197,7 +199,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
 /// Closes the ring: every byte of it into K, in order. `forever`: never opened again.
 pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
     if forever {
-        ch.facts.0.forever.store(1, Relaxed);
+        ch.keep_closed();
         if ch.facts.0.why.load(Relaxed) == 0 {
             ch.facts.0.why.store(why as u8, Relaxed);
         }

@@ -6,7 +6,8 @@
 //!
 //! Invariant: I1..I8 of docs/pipe.md. The edges between threads:
 //! E1 data -> CAS T (release) -> load T (acquire) -> data; E2 M before T and before K's bytes, loaded T before M;
-//! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word.
+//! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word;
+//! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
 

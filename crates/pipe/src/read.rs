@@ -138,7 +138,13 @@ fn take(
                         return None;
                     }
                 }
-                Drained::Empty | Drained::Changed => {}
+                Drained::Empty => {}
+                Drained::Changed => {
+                    let owner = ch.t().wl();
+                    if patience.wait(me.cpus) && owner != 0 && byway_sys::process::is_dead(owner) {
+                        handback::settle(me, ch, fd);
+                    }
+                }
                 Drained::Failed(e) => {
                     return if *done > 0 { None } else { Some(Step::Done(e)) };
                 }
@@ -178,10 +184,8 @@ fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> S
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
+        let forever = ch.forever();
         let t = ch.t();
-        if ch.forever() {
-            return Step::Native;
-        }
         if !t.closed() {
             // Opened meanwhile: the caller asks again.
             return Step::Done(AGAIN);
@@ -193,9 +197,12 @@ fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> S
             }
             continue;
         }
-        if t.nsl() == T::MOST {
-            ch.facts.0.forever.store(1, Relaxed);
+        if forever {
             return Step::Native;
+        }
+        if t.nsl() == T::MOST {
+            ch.keep_closed();
+            continue;
         }
         if ch.cas_t(t, t.nsl_up()).is_ok() {
             return Step::NativeCounted;
@@ -218,7 +225,10 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
     if !lock::try_hold(me, ch, r, H::KR) {
         return Drained::Changed;
     }
-    if ch.m() != m {
+    // A sleeper that armed before this place was set is owed these bytes.
+    let changed = ch.m() != m;
+    let before = ch.t();
+    if changed || before.nsl() > 0 {
         lock::release(me, ch, r);
         return Drained::Changed;
     }
@@ -248,8 +258,13 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
         };
     }
     let out = if got == EAGAIN || got == 0 {
-        ch.clear_m(m);
-        Drained::Empty
+        // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty.
+        if before.wl() == 0 && ch.t() == before {
+            ch.clear_m(m);
+            Drained::Empty
+        } else {
+            Drained::Changed
+        }
     } else if failed(got) {
         Drained::Failed(got)
     } else {

@@ -6,7 +6,7 @@
 //! Not here: closing the channel, opening it (handback.rs).
 use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
-use crate::word::{H, T};
+use crate::word::{H, M, T};
 use crate::{Me, Step, handback, lock, policy};
 use byway_mem::layout::SLAB_BYTES;
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
@@ -62,21 +62,18 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
-    if w.done > 0 {
-        // The rest of a write that the ring began: plain writes of what is left, by the caller of this crate.
-        return Some(Step::Native);
+    if w.done == 0 {
+        let f = &ch.writer.0;
+        let bytes = f.native_bytes.fetch_add(w.want as u64, Relaxed) + w.want as u64;
+        let ops = f.native_ops.fetch_add(1, Relaxed) + 1;
+        if (bytes > HOT_BYTES || ops > HOT_OPS) && handback::open(me, ch, fd) {
+            return None;
+        }
     }
-    if ch.forever() {
-        return Some(Step::Native);
-    }
-    let f = &ch.writer.0;
-    let bytes = f.native_bytes.fetch_add(w.want as u64, Relaxed) + w.want as u64;
-    let ops = f.native_ops.fetch_add(1, Relaxed) + 1;
-    if (bytes > HOT_BYTES || ops > HOT_OPS) && handback::open(me, ch, fd) {
-        return None;
-    }
+    // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
     let mut p = lock::Patience::new();
     loop {
+        let forever = ch.forever();
         let t = ch.t();
         if !t.closed() {
             return None;
@@ -88,9 +85,12 @@ fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
             }
             continue;
         }
-        if t.kw() == T::MOST {
-            ch.facts.0.forever.store(1, Relaxed);
+        if forever {
             return Some(Step::Native);
+        }
+        if t.kw() == T::MOST {
+            ch.keep_closed();
+            continue;
         }
         if ch.cas_t(t, t.kw_up()).is_ok() {
             return Some(Step::NativeCounted);
@@ -180,7 +180,12 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             continue;
         }
         if !m.valid() {
-            match to_kernel(ch, fd, w, rest.min(PIPE_BUF), pos) {
+            // I5 here too: a reader may have emptied the ring and armed since T and H were read.
+            let place = set_place(ch, pos);
+            if ch.cas_t(t, t.with(T::RUNG)).is_err() {
+                continue;
+            }
+            match to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
                 Ok(_) if w.done == w.want => {
                     lock::drop(me, ch);
                     return Some(Step::Done(w.done as Ret));
@@ -247,7 +252,10 @@ fn bell(
 ) -> Result<bool, Ret> {
     let rest = w.want - w.done;
     let rung = t.with(T::RUNG);
-    // I5: RUNG before K is touched.
+    // I5: the place, then RUNG, then K. A reader that comes out of its sleep after RUNG finds the place set and cannot
+    // arm again, and it does not take K for empty while the lock is held. If it came out before, the place stays: a
+    // reader may be acting on it, and will find K empty.
+    let place = set_place(ch, pos);
     if ch.cas_t(t, rung).is_err() {
         return Ok(false);
     }
@@ -257,7 +265,7 @@ fn bell(
     behind.advance(first);
     // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
     unsafe { behind.to_ring(ring, pos, more) };
-    match to_kernel(ch, fd, w, first, pos) {
+    match to_kernel(ch, fd, w, first, place) {
         Ok(_) => {}
         Err(e) => {
             // Taking RUNG back is always safe.
@@ -283,12 +291,16 @@ fn bell(
     Ok(false)
 }
 
-/// The next `n` bytes into K, which is empty, at position `pos` of the ring.
-fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, pos: u64) -> Result<usize, Ret> {
-    let before = ch.m();
-    let place = before.next(pos);
+/// Says that what comes into K next stands at position `pos`.
+fn set_place(ch: &Channel, pos: u64) -> M {
+    let place = ch.m().next(pos);
     // E2: the place before the bytes.
     ch.set_m(place);
+    place
+}
+
+/// The next `n` bytes into K, which is empty, at the place that was set for them.
+fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, place: M) -> Result<usize, Ret> {
     let mut v = [Iov { base: 0, len: 0 }; VECTORS];
     let c = w.at.take_vectors(n, &mut v);
     // SAFETY: the kernel checks the caller's addresses itself.

@@ -25,6 +25,8 @@ const WRITE: usize = 2;
 const WAIT: usize = 3;
 const POLL: usize = 4;
 const REST: usize = 5;
+/// As `REST`, and counted in T.
+const REST_COUNTED: usize = 6;
 
 /// Who calls now.
 pub fn me() -> Option<Me> {
@@ -56,7 +58,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     f.fd = f.args[0];
     f.chan = i;
     f.done = 0;
-    if ch.forever() && ch.t().closed() {
+    if ch.forever() && ch.t().closed() && ch.t().wl() == 0 {
         return RUN;
     }
     if f.nr == nr::READ || f.nr == nr::WRITE {
@@ -136,9 +138,10 @@ fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
     f.done = p.done;
     match step {
         Step::Done(r) => finished(f, r),
-        Step::NativeCounted => own(f, WRITE),
+        Step::NativeCounted if f.done == 0 => own(f, WRITE),
+        Step::NativeCounted => rest(f, REST_COUNTED),
         Step::Native if f.done == 0 => RUN,
-        Step::Native => rest(f),
+        Step::Native => rest(f, REST),
         Step::WaitRestartable => {
             // A bad address: the call sleeps for room, then fails without effect.
             f.iov[VECTORS - 1] = if f.vectors < VECTORS {
@@ -171,12 +174,12 @@ fn poll(f: &mut Frame) -> u32 {
 }
 
 /// What is left of a write that the ring began and the kernel must end.
-fn rest(f: &mut Frame) -> u32 {
+fn rest(f: &mut Frame, kind: usize) -> u32 {
     let mut at = Cursor::new(&f.iov[..f.vectors]);
     at.advance(f.done);
     let (base, len) = at.run();
     f.sub = [nr::WRITE, f.fd, base, len, 0, 0, 0];
-    f.kind = REST;
+    f.kind = kind;
     THEN
 }
 
@@ -218,17 +221,17 @@ pub fn resume(f: &mut Frame) -> u32 {
                 None => go_write(f, &me, ch),
             }
         }
-        REST => {
-            if failed(ret) {
-                let r = if f.done > 0 { f.done as Ret } else { ret };
-                return finished(f, r);
+        REST | REST_COUNTED => {
+            if !failed(ret) {
+                f.done += ret as usize;
+                if f.done < f.want && ret as usize == f.sub[3] {
+                    return rest(f, f.kind);
+                }
             }
-            f.done += ret as usize;
-            if f.done == f.want || (ret as usize) < f.sub[3] {
-                finished(f, f.done as Ret)
-            } else {
-                rest(f)
+            if f.kind == REST_COUNTED {
+                write::finish(ch);
             }
+            finished(f, f.done as Ret)
         }
         _ => DONE,
     }

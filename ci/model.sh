@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The channel protocol's model (models/pipe.pml): small configurations in full, larger ones by supertrace for a while,
+# and each known bug as a control that must be found.      usage: model.sh [SECONDS for each supertrace, default 15]
+set -u
+cd "$(dirname "$0")/.."
+seconds=${1:-15} bad=0
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+model=$PWD/models/pipe.pml
+build() { # compiler flags -- spin flags
+  local cc=()
+  while [ "$1" != -- ]; do cc+=("$1"); shift; done; shift
+  (cd "$work" && spin -a "$@" "$model" >out 2>&1 && gcc -O2 -DSAFETY -DVECTORSZ=2048 "${cc[@]}" -o pan pan.c) || { cat "$work/out"; exit 1; }
+}
+run() { (cd "$work" && timeout "$1" ./pan -m1000000 -w27 >out 2>&1); }
+states() { sed -n 's/ *\([0-9.e+]*\) states, stored.*/\1/p' "$work/out"; }
+holds() { # all of it
+  build -DCOLLAPSE -DMEMLIM=6000 -- "$@"; run 120
+  if grep -q 'errors: 0' "$work/out"; then echo "holds: $* ($(states) states)"; else bad=1; echo "FAILS: $*"; grep -E 'pan:|errors' "$work/out"; fi
+}
+searched() { # as much as the time allows
+  build -DBITSTATE -- "$@"; run "$seconds"
+  if grep -q 'pan:1' "$work/out"; then bad=1; echo "FAILS: $*"; grep -E 'pan:' "$work/out"; else echo "nothing found in $seconds s: $*"; fi
+}
+finds() {
+  build -DCOLLAPSE -DMEMLIM=6000 -- "$@"; run 120
+  if grep -q 'pan:1' "$work/out"; then echo "finds: $*"; else bad=1; echo "DOES NOT FIND: $*"; fi
+}
+holds -DN=3
+holds -DN=4 -DMSG=3
+holds -DN=4 -DMSG=3 -DOPEN_AT_START=1
+holds -DN=2 -DHANDBACK=1
+holds -DN=2 -DHANDBACK=1 -DSUSPEND=1
+holds -DN=1 -DNR=2 -DMSG=1
+searched -DN=4 -DHANDBACK=1 -DSUSPEND=1 -DMSG=3
+searched -DN=2 -DNR=2 -DHANDBACK=1
+searched -DN=2 -DNW=2
+searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1
+finds -DBUG_RUNG -DN=3
+finds -DBUG_FIRST -DN=3
+finds -DBUG_PLACE -DN=3
+finds -DBUG_ARM -DN=4 -DMSG=3 -DOPEN_AT_START=1
+finds -DBUG_FULL -DN=4 -DMSG=3 -DOPEN_AT_START=1
+finds -DBUG_PUMP -DN=4 -DMSG=3 -DOPEN_AT_START=1 -DHANDBACK=1
+finds -DBUG_EMPTY -DN=4 -DMSG=3
+finds -DBUG_ABANDON -DN=4 -DMSG=3
+finds -DBUG_FOREVER -DN=3 -DHANDBACK=1
+finds -DBUG_STEAL -DN=2 -DNR=2 -DMSG=1 -DOPEN_AT_START=1
+finds -DBUG_SEQ -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DOPEN_AT_START=1
+exit $bad
