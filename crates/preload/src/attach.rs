@@ -6,7 +6,7 @@
 //!
 //! The constructor runs before every other one (-z initfirst), on the only thread, and calls no libc function between
 //! the first and the last mapping but `dl_iterate_phdr` before them.
-use crate::entry::byway_entry;
+use crate::entry::{byway_bridge, byway_entry};
 use crate::exec;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Header, flags};
@@ -226,7 +226,7 @@ fn cached(d: Domain, st: &[u64; 18]) -> Verdict {
             n += 1;
         }
     }
-    path[n..n + 3].copy_from_slice(b".v1");
+    path[n..n + 3].copy_from_slice(b".v2");
     // SAFETY: NUL terminated; buffers are ours.
     unsafe {
         let fd = call6(
@@ -393,7 +393,9 @@ fn map_stubs(fd: usize, base: usize) -> bool {
         if c != cell as isize {
             return false;
         }
-        (cell as *mut usize).write(byway_entry as *const () as usize);
+        let cells = cell as *mut usize;
+        cells.write(byway_entry as *const () as usize);
+        cells.add(1).write(byway_bridge as *const () as usize);
     }
     true
 }

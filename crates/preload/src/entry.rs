@@ -5,6 +5,9 @@
 //!   site: syscall <------------------------- not ours: jmp r11  (runs in place)
 //!   site+2: ...   <------------------------- answered: jmp r11+2
 //! ```
+//! A call to glibc's cancellation bridge arrives at `byway_bridge` instead, as an ordinary function call, and whatever
+//! is made in its stead goes through the bridge: so a thread sleeps where SIGCANCEL's handler expects it.
+//!
 //! Invariant: only rax, rcx, r11 and flags change, as by the syscall instruction itself; the red zone is skipped;
 //! a call that is not ours costs a few loads and runs at libc's own instruction.
 //! unsafe: assembly. Not here: any decision but "surely not ours".
@@ -25,7 +28,8 @@ pub struct Frame {
     pub nr: usize,
     pub args: [usize; 6],
     pub result: isize,
-    _pad: [usize; 2],
+    /// Of a call to the bridge: its first argument, and where it is.
+    bridge: [usize; 2],
     xmm: [u128; 16],
     pub sub: [usize; 7],
     pub kind: usize,
@@ -40,6 +44,7 @@ pub struct Frame {
 }
 
 const _: () = assert!(core::mem::offset_of!(Frame, result) == 56);
+const _: () = assert!(core::mem::offset_of!(Frame, bridge) == 64);
 const _: () = assert!(core::mem::offset_of!(Frame, xmm) == 80);
 const _: () = assert!(core::mem::offset_of!(Frame, sub) == 336);
 
@@ -122,6 +127,8 @@ const fn classes() -> [u8; 448] {
 unsafe extern "C" {
     /// The entry that the rewritten texts' cells point to.
     pub fn byway_entry();
+    /// The same for calls to a cancellation bridge.
+    pub fn byway_bridge();
 }
 
 core::arch::global_asm!(
@@ -209,6 +216,84 @@ core::arch::global_asm!(
     "jmp r11",
     ".cfi_endproc",
     ".size byway_entry, . - byway_entry",
+    class = sym CLASS,
+    vm = sym VM_EPOCH,
+    table = sym fdtable::BASE,
+    fds = const fdtable::FDS,
+    size = const size_of::<Frame>(),
+    then = const THEN,
+    dispatch = sym dispatch,
+    after = sym after,
+);
+
+core::arch::global_asm!(
+    ".text",
+    ".hidden byway_bridge",
+    ".globl byway_bridge",
+    ".type byway_bridge, @function",
+    // (rdi: the thread's cancel state, rsi: number, rdx, rcx, r8, r9, [rsp+8], [rsp+16]: arguments; r11: the bridge;
+    // eax: the bit of that state which says that cancellation is pending, on which the bridge acts before all else)
+    "byway_bridge:",
+    ".cfi_startproc",
+    "test dword ptr [rdi], eax",
+    "jnz 9f",
+    "cmp rsi, 448",
+    "jae 9f",
+    "lea rax, [rip + {class}]",
+    "movzx eax, byte ptr [rax + rsi]",
+    "test eax, eax",
+    "jz 9f",
+    "cmp eax, 2",
+    "je 5f",
+    "ja 8f",
+    "mov rax, qword ptr [rip + byway_tls@GOTTPOFF]",
+    "cmp dword ptr fs:[rax], 0",
+    "jne 5f",
+    "cmp edx, {fds}",
+    "jae 5f",
+    "mov eax, edx",
+    "shl rax, 2",
+    "add rax, qword ptr [rip + {table}]",
+    "cmp dword ptr [rax], 1",
+    "jne 5f",
+    "9: jmp r11",
+    "8: lock inc dword ptr [rip + {vm}]",
+    "jmp r11",
+    "5: push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "and rsp, -16",
+    "sub rsp, {size}",
+    "mov [rsp], rsi", "mov [rsp+8], rdx", "mov [rsp+16], rcx", "mov [rsp+24], r8", "mov [rsp+32], r9",
+    "mov rax, [rbp+16]", "mov [rsp+40], rax", "mov rax, [rbp+24]", "mov [rsp+48], rax",
+    "mov [rsp+64], rdi", "mov [rsp+72], r11",
+    "mov rdi, rsp",
+    "call {dispatch}",
+    "6: cmp eax, {then}",
+    "jne 7f",
+    "mov rdi, [rsp+64]", "mov rsi, [rsp+336]", "mov rdx, [rsp+344]", "mov rcx, [rsp+352]",
+    "mov r8, [rsp+360]", "mov r9, [rsp+368]", "mov r10, [rsp+376]", "mov rax, [rsp+384]", "mov r11, [rsp+72]",
+    "push rax", "push r10",
+    "call r11",
+    "add rsp, 16",
+    "mov [rsp+56], rax",
+    "mov rdi, rsp",
+    "call {after}",
+    "jmp 6b",
+    "7: test eax, eax",
+    "mov rax, [rsp+56]",
+    "mov rdi, [rsp+64]", "mov rsi, [rsp]", "mov rdx, [rsp+8]", "mov rcx, [rsp+16]", "mov r8, [rsp+24]",
+    "mov r9, [rsp+32]", "mov r11, [rsp+72]",
+    "mov rsp, rbp",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    ".cfi_restore rbp",
+    "jnz 9b",
+    "ret",
+    ".cfi_endproc",
+    ".size byway_bridge, . - byway_bridge",
     class = sym CLASS,
     vm = sym VM_EPOCH,
     table = sym fdtable::BASE,

@@ -6,6 +6,9 @@
 //!        syscall                    jmp  [cell]             window reaches behind it; then also:
 //!                                   syscall; displaced ones; jmp back
 //! ```
+//! The calls to a cancellation bridge lead to a stub of their own:
+//! mov eax, its pending bit; lea r11, [bridge]; jmp [cell + 8].
+//!
 //! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation.
 //! Not here: which sites (scan.rs); the cell's contents (the preload library writes them).
 use crate::rewrite::scan::{Scan, Site};
@@ -94,20 +97,45 @@ fn stubs(
             t[at + 5..at + n].fill(0xcc);
         }
     }
+    if let Some(b) = &s.bridge {
+        let stub = base.wrapping_add(out.len() as u64);
+        // mov eax, pending
+        out.extend_from_slice(&[0xb8, b.pending, 0, 0, 0]);
+        go(stub + 5, b.start, cell.wrapping_add(8), &mut out)?;
+        if let Some(t) = text {
+            for i in &b.calls {
+                // The distance is the instruction's last four bytes.
+                let at = (i.next_ip() - s.text_vaddr) as usize;
+                t[at - 4..at].copy_from_slice(&rel32(i.next_ip(), stub)?);
+            }
+        }
+    }
     Ok(out)
+}
+
+/// Length of what `go` emits.
+const GO_LEN: u64 = 13;
+
+/// lea r11, [target]; jmp [cell]: both relative.
+fn go(at: u64, target: u64, cell: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    out.extend_from_slice(&[0x4c, 0x8d, 0x1d]);
+    out.extend_from_slice(&rel32(at + 7, target)?);
+    out.extend_from_slice(&[0xff, 0x25]);
+    out.extend_from_slice(&rel32(at + GO_LEN, cell)?);
+    Ok(())
 }
 
 fn stub(site: &Site, base: u64, cell: u64, out: &mut Vec<u8>) -> Result<(), String> {
     let here = |out: &Vec<u8>| base.wrapping_add(out.len() as u64);
     let before = site.insns.len() - site.after;
     displaced(&site.insns[..before], here(out), out)?;
-    // lea r11, [rip + d]: 7 bytes; jmp [rip + d]: 6 bytes.
-    let lea = here(out);
-    let target = if site.moved { lea + 13 } else { site.syscall };
-    out.extend_from_slice(&[0x4c, 0x8d, 0x1d]);
-    out.extend_from_slice(&rel32(lea + 7, target)?);
-    out.extend_from_slice(&[0xff, 0x25]);
-    out.extend_from_slice(&rel32(lea + 13, cell)?);
+    let at = here(out);
+    let target = if site.moved {
+        at + GO_LEN
+    } else {
+        site.syscall
+    };
+    go(at, target, cell, out)?;
     if site.moved {
         out.extend_from_slice(&[0x0f, 0x05]);
         displaced(&site.insns[before..], here(out), out)?;

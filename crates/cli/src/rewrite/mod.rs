@@ -3,6 +3,7 @@
 //! Invariant: a cache file is complete and owned by this user, or it is not there (written beside and renamed); its
 //! name is the identity of the object it was made from, so a changed object is a new name.
 //! Not here: mapping (the preload library does that), deciding about calls.
+mod bridge;
 mod image;
 mod scan;
 
@@ -10,6 +11,9 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+/// Of the rewriter and its files; the preload library looks for the same.
+const VERSION: &str = "v2";
 
 /// What an object is to us.
 pub enum Object {
@@ -28,7 +32,7 @@ pub enum Object {
 pub fn verdict(path: &Path) -> std::io::Result<Object> {
     let bytes = fs::read(path)?;
     Ok(match scan::scan(&bytes) {
-        Ok(s) if s.sites.is_empty() => Object::Clean,
+        Ok(s) if s.sites.is_empty() && s.bridge.is_none() => Object::Clean,
         Ok(s) => match image::build(&s) {
             Ok(v) => Object::Shadow(v),
             Err(why) => Object::Unable(why),
@@ -40,7 +44,7 @@ pub fn verdict(path: &Path) -> std::io::Result<Object> {
 /// The cache file's name for an object: device, inode, mtime, size, and the version of this rewriter.
 pub fn key_name(m: &fs::Metadata) -> String {
     format!(
-        "{:016x}-{:016x}-{:016x}-{:08x}-{:016x}.v1",
+        "{:016x}-{:016x}-{:016x}-{:08x}-{:016x}.{VERSION}",
         m.dev(),
         m.ino(),
         m.mtime(),
@@ -95,7 +99,19 @@ pub fn ensure(dir: &Path, path: &Path) -> std::io::Result<Option<String>> {
     f.write_all(&bytes)?;
     drop(f);
     fs::rename(&tmp, &file)?;
+    forget_older(dir);
     Ok(why)
+}
+
+/// Removes what rewriters of another version left.
+fn forget_older(dir: &Path) {
+    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = e.file_name();
+        let version = Path::new(&name).extension().and_then(|x| x.to_str());
+        if version.is_some_and(|v| v.starts_with('v') && v != VERSION) {
+            let _ = fs::remove_file(e.path());
+        }
+    }
 }
 
 #[cfg(test)]

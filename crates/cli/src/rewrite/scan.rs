@@ -3,6 +3,7 @@
 //! Invariant: nothing jumps into a window but at its start: every direct branch, return address, taken address and
 //! jump-table entry of the text counts as a target, and a doubt makes a target more, never one less.
 //! Not here: code that is made at run time; sites outside what the unwind tables and sections describe.
+use super::bridge::{self, Bridge};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
     OpKind, Register,
@@ -32,6 +33,8 @@ pub struct Scan<'a> {
     pub left: u32,
     /// A clone-family site without a window before it.
     pub clone_left: bool,
+    /// glibc's cancellable calls go through here.
+    pub bridge: Option<Bridge>,
 }
 
 const INTERESTING: &[u64] = &[
@@ -87,6 +90,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
             sites: Vec::new(),
             left: 0,
             clone_left: false,
+            bridge: None,
         });
     }
     let starts = boundaries(&file, &inside);
@@ -101,14 +105,15 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
         .collect();
     let mut targets = HashSet::new();
     let mut chunks = Vec::new();
-    for (&from, &to) in starts.iter().zip(&ends) {
+    let decoder = |from: u64, to: u64| {
         let part = &text[(from - text_vaddr) as usize..(to - text_vaddr) as usize];
-        let mut d = Decoder::with_ip(64, part, from, DecoderOptions::NONE);
+        Decoder::with_ip(64, part, from, DecoderOptions::NONE)
+    };
+    for (&from, &to) in starts.iter().zip(&ends) {
         targets.insert(from);
         let mut insns = Vec::new();
         let mut has = false;
-        while d.can_decode() {
-            let i = d.decode();
+        for i in decoder(from, to) {
             mark_targets(&i, bytes, &file, &inside, &mut targets);
             has |= i.code() == Code::Syscall;
             insns.push(i);
@@ -123,12 +128,19 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
         sites: Vec::new(),
         left: 0,
         clone_left: false,
+        bridge: None,
     };
     let mut info = InstructionInfoFactory::new();
     for c in &chunks {
         let mut taken = 0;
         for (k, i) in c.insns.iter().enumerate() {
             if i.code() != Code::Syscall {
+                continue;
+            }
+            if let Some((start, pending)) = bridge::find(&c.insns, k)? {
+                let all = starts.iter().zip(&ends).flat_map(|(&a, &b)| decoder(a, b));
+                out.bridge = Some(bridge::reach(start, pending, all)?);
+                out.left += 1;
                 continue;
             }
             let nr = number(&c.insns, k, &targets, &mut info);
