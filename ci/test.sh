@@ -15,11 +15,12 @@ step tests/conformance.sh "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
 step tests/run.sh "$byway"
+step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --
 # Each fallback forced.
 step tests/equivalence.sh "$byway" run --off --
-for what in rewrite memory spin carry; do step tests/equivalence.sh "$byway" run --forbid $what --; done
+for what in rewrite memory spin carry rseq; do step tests/equivalence.sh "$byway" run --forbid $what --; done
 GLIBC_TUNABLES=glibc.pthread.rseq=0 step tests/equivalence.sh "$byway" run --
 left=$(find /dev/shm -maxdepth 2 -name 'run-*' -path '*byway*' 2>/dev/null || true)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }

@@ -13,7 +13,7 @@ has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1))
 seq 1 400000 >text; sum=$(md5sum <text)
 
 # Statuses are the command's own, or env(1)'s.
-for how in "" "--off" "--explain" "--forbid carry" "--forbid rewrite" "--forbid memory" "--forbid spin,memory"; do
+for how in "" "--off" "--explain" "--forbid carry" "--forbid rewrite" "--forbid memory" "--forbid spin,memory" "--forbid rseq" "--memory 1" "--preallocate 16 --decay 0 --low 0"; do
   # shellcheck disable=SC2086
   {
     "$byway" run $how -- true 2>/dev/null; is "true $how" $? 0
@@ -31,6 +31,16 @@ BYWAY=off "$byway" run -- sh -c 'echo "${LD_PRELOAD-none}"' >out; is "BYWAY=off"
 "$byway" nonsense 2>err; is "bad command" $? 2
 "$byway" demo nosuchcase 2>err; is "bad case" $? 2; has "bad case" "$(cat err)" "grep-50MB"
 "$byway" demo --size 0 2>err; is "bad size" $? 2
+"$byway" run --memory 0 -- true 2>err; is "no memory at all" $? 2
+"$byway" run --low 20 --high 10 -- true 2>err; is "high below low" $? 2; has "high below low" "$(cat err)" "--high 10 is below --low 20"
+"$byway" run --memory 4 --preallocate 8 -- true 2>err; is "more than the limit" $? 2
+"$byway" stat 2>err; is "stat without a run" $? 1; has "stat without a run" "$(cat err)" "byway run --"
+is "stat --json without a run" "$("$byway" stat --json)" "[]"
+"$byway" run --preallocate 6 -- "$byway" stat --cpus >out; is "stat" $? 0; has "stat" "$(cat out)" "jumbo"
+"$byway" run --preallocate 6 -- "$byway" stat --json >out; has "stat --json" "$(cat out)" '"bytes_given_back"'
+"$byway" run --preallocate 6 -- "$byway" doctor --audit >out; is "audit" $? 0; has "audit" "$(cat out)" "0 lost, 0 doubled"
+"$byway" doctor --audit 2>err; is "audit without a run" $? 1
+is "BYWAY_RSEQ=off" "$(BYWAY_RSEQ=off "$byway" run -- bash -c 'cat text | cat | md5sum')" "$sum"
 "$byway" doctor >out; is "doctor" $? 0; has "doctor" "$(cat out)" "pipe-max-size"
 "$byway" doctor -- cat >out; is "doctor cat" $? 0
 "$byway" doctor -- busybox >out; is "doctor busybox" $? 1; has "doctor busybox" "$(cat out)" "static"

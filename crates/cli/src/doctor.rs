@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind.
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
+use crate::flags::Memory;
 use crate::rewrite::{self, Object};
 use crate::{domain, run};
 use std::ffi::{OsStr, OsString};
@@ -49,16 +50,13 @@ fn machine() -> i32 {
         let (ok, text) = object(&path);
         f.say(ok, &format!("rewriting {}: {text}", path.display()));
     }
-    f.say(
-        true,
-        &format!("restartable sequences: {} (not needed yet)", rseq()),
-    );
+    f.say(true, &format!("restartable sequences: {}", rseq()));
     let folder = domain::folder();
     match room(folder.parent().unwrap_or(Path::new("/"))) {
         Some(mib) => f.say(
             mib >= 2,
             &format!(
-                "shared memory {}: {mib} MiB free; 1 MiB a run and 0.5 MiB a busy pipe are needed{}",
+                "shared memory {}: {mib} MiB free; 1 MiB a run and up to 0.5 MiB a busy pipe are needed{}",
                 folder.display(),
                 if mib < 2 { "; set BYWAY_SHM to a folder of yours on a larger tmpfs" } else { "" }
             ),
@@ -96,7 +94,7 @@ fn machine() -> i32 {
             if cpus == 1 { ": no spinning" } else { "s" }
         ),
     );
-    match run::prepare(0) {
+    match run::prepare(0, &Memory::default()) {
         Ok(_) => f.say(true, &format!("cache {}", run::cache_folder().display())),
         Err(why) => f.say(false, &why),
     }
@@ -121,9 +119,11 @@ fn rseq() -> &'static str {
     // SAFETY: no memory is registered.
     let r = unsafe { libc::syscall(libc::SYS_rseq, 0, 0, 0, 0) };
     if r < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
-        "not in this kernel"
+        "not in this kernel; the allocator takes a lock instead"
+    } else if byway_sys::rseq::area().is_none() {
+        "known to the kernel, not registered by the C library (before 2.35, or switched off); a lock instead"
     } else {
-        "known to the kernel"
+        "registered"
     }
 }
 

@@ -1,13 +1,13 @@
-//! A run's domain, from the side that makes it: create, answer questions, collect, remove.
+//! A run's domain, from the side that makes it: create, describe, remove.
 //!
 //! Invariant: the file is 0600 in a 0700 folder of this user, and is gone when the value is dropped; a domain whose
 //! creator was killed is removed by the next run.
-//! Not here: the layout (crate mem).
+//! Not here: the layout (crate mem), the work while the command runs (service.rs).
+use crate::flags::Memory;
 use byway_mem::domain::Domain;
-use byway_mem::layout::{CHANNELS, DOMAIN_BYTES, MAGIC, VERSION};
-use byway_mem::{registry, zone};
+use byway_mem::layout::{CHANNELS, Geometry, MAGIC};
+use byway_mem::{reclaim, registry};
 use byway_pipe::channel::{Channel, Why};
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// A domain that this process made.
 pub struct Run {
     path: PathBuf,
-    domain: Domain,
+    pub(crate) domain: Domain,
     /// What `explain` will say of channels that were collected.
-    gone: Mutex<Vec<String>>,
+    pub(crate) gone: Mutex<Vec<String>>,
 }
 
 /// The folder of this user's domains.
@@ -69,7 +69,8 @@ impl Run {
     ///
     /// # Errors
     /// A sentence: what could not be made, and what to try.
-    pub fn create(cache: &Path, flags: u32) -> Result<Run, String> {
+    pub fn create(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
+        let geometry = Geometry::of(memory.slabs());
         let dir = folder();
         let say = |e: std::io::Error| {
             format!(
@@ -96,13 +97,13 @@ impl Run {
                 f => break f.map_err(say)?,
             }
         };
-        if let Err(e) = f.set_len(DOMAIN_BYTES as u64) {
+        if let Err(e) = f.set_len(geometry.bytes as u64) {
             let _ = fs::remove_file(&path);
             return Err(say(e));
         }
         // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
         use std::os::fd::AsRawFd;
-        let tables = byway_mem::layout::TABLES_BYTES as i64;
+        let tables = geometry.reserved() as i64;
         // SAFETY: our own fd.
         let r = unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, tables) };
         if r != 0 {
@@ -113,9 +114,9 @@ impl Run {
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                DOMAIN_BYTES,
+                geometry.bytes,
                 3,
-                libc::MAP_SHARED,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
                 f.as_raw_fd(),
                 0,
             )
@@ -125,7 +126,8 @@ impl Run {
             return Err(say(std::io::Error::last_os_error()));
         }
         // SAFETY: mapped above.
-        let domain = unsafe { Domain::over(base.cast()) };
+        let domain = unsafe { Domain::over(base.cast(), geometry.slabs) };
+        domain.lay_out();
         let h = domain.header();
         let dir = cache.as_os_str().as_bytes();
         if dir.len() >= h.cache_dir.len() {
@@ -141,9 +143,17 @@ impl Run {
         h.creator.store(std::process::id(), relaxed);
         h.cpus.store(byway_sys::process::allowed_cpus(), relaxed);
         h.cycles_per_us.store(cycles_per_us(), relaxed);
-        h.version.store(VERSION, relaxed);
+        h.low_kib.store(memory.low() << 10, relaxed);
+        h.high_kib.store(memory.high() << 10, relaxed);
+        h.decay_ms.store(memory.decay, relaxed);
         // ORDER: the rest of the header before the mark that makes it a domain.
         h.magic.store(MAGIC, Ordering::Release);
+        if memory.preallocate > 0 {
+            reclaim::preallocate(
+                &crate::service::user(domain),
+                (memory.preallocate as usize) << 20,
+            );
+        }
         Ok(Run {
             path,
             domain,
@@ -153,95 +163,6 @@ impl Run {
 
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
-    pub fn serve(&self, cache: &Path) {
-        let h = self.domain.header();
-        // ORDER: the path was written before the request.
-        let wanted = h.scan_wanted.load(Ordering::Acquire);
-        if wanted != h.scan_done.load(Ordering::Relaxed) {
-            // SAFETY: copied byte by byte; a peer may change it meanwhile, which makes another path, not a fault.
-            let path: Vec<u8> = (0..h.scan_path.len())
-                .map(|k| unsafe { h.scan_path.as_ptr().add(k).read_volatile() })
-                .take_while(|&c| c != 0)
-                .collect();
-            let _ = crate::rewrite::ensure(cache, Path::new(std::ffi::OsStr::from_bytes(&path)));
-            // ORDER: the cache file before the answer.
-            h.scan_done.store(wanted, Ordering::Release);
-        }
-        if h.collect.swap(0, Ordering::Relaxed) != 0 {
-            self.collect();
-        }
-    }
-
-    /// Sleeps until somebody asks, `done` is called, or a fifth of a second has passed (a request may be a collection).
-    pub fn rest(&self) {
-        let h = self.domain.header();
-        let seen = h.scan_done.load(Ordering::Relaxed);
-        let t = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 200_000_000,
-        };
-        // SAFETY: FUTEX_WAIT on a word of the mapping.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                h.scan_wanted.as_ptr(),
-                libc::FUTEX_WAIT,
-                seen,
-                &t,
-            )
-        };
-    }
-
-    /// Ends a `rest`.
-    pub fn done(&self) {
-        let h = self.domain.header();
-        h.scan_wanted.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: FUTEX_WAKE on a word of the mapping.
-        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAKE, 1) };
-    }
-
-    /// Frees the slots of pipes that no process of this user holds any more.
-    fn collect(&self) {
-        let before: Vec<(usize, u64)> = (0..CHANNELS)
-            .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
-            .collect();
-        let mut live: HashSet<u64> = HashSet::new();
-        for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            for fd in fs::read_dir(p.path().join("fd"))
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
-                if let Ok(to) = fs::read_link(fd.path())
-                    && let Some(n) = to
-                        .to_str()
-                        .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
-                {
-                    live.insert(n);
-                }
-            }
-        }
-        for (i, n) in before {
-            if !live.contains(&n)
-                && let Some(line) = self.describe(i)
-                && registry::inode(self.domain, i) == Some(n)
-                && let Some(ch) = Channel::at(self.domain, i)
-            {
-                if let Some(s) = ch.slab() {
-                    ch.set_slab(None);
-                    zone::give(self.domain, s);
-                }
-                registry::release(self.domain, i);
-                if let Ok(mut gone) = self.gone.lock()
-                    && gone.len() < 100_000
-                {
-                    gone.push(line);
-                }
-            }
-        }
     }
 
     /// Each channel on standard error: the kernel's number of the pipe, the programs at its ends, what was carried, how
@@ -254,7 +175,7 @@ impl Run {
         }
     }
 
-    fn describe(&self, i: usize) -> Option<String> {
+    pub(crate) fn describe(&self, i: usize) -> Option<String> {
         let n = registry::inode(self.domain, i)?;
         let ch = Channel::at(self.domain, i)?;
         let relaxed = Ordering::Relaxed;

@@ -2,9 +2,10 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::{demo, doctor, run};
+use crate::{bench, demo, doctor, run, stat};
 use byway_mem::layout::flags;
-use clap::{Parser, Subcommand, ValueEnum};
+use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ enum Command {
         /// Do without these, comma-separated
         #[arg(long, value_delimiter = ',', value_name = "WHAT")]
         forbid: Vec<Forbidden>,
+        #[command(flatten)]
+        memory: Memory,
         /// The command and its arguments
         #[arg(trailing_var_arg = true, required = true)]
         command: Vec<OsString>,
@@ -50,14 +53,125 @@ enum Command {
         /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
         cases: Vec<String>,
     },
+    /// Measure one part by itself, against others that do the same
+    Bench {
+        #[command(subcommand)]
+        what: Bench,
+    },
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]
     PingPong { trips: u64 },
+    /// Show the memory of the runs of this user: in use, cached, events
+    Stat {
+        /// One JSON document instead of tables
+        #[arg(long)]
+        json: bool,
+        /// A line for each CPU as well
+        #[arg(long)]
+        cpus: bool,
+        /// Only the run with this process id
+        pid: Option<u32>,
+    },
     /// Tell what this machine allows, or whether a program can take part
     Doctor {
+        /// Walk the memory of the runs of this user: is each object in exactly one place?
+        #[arg(long, conflicts_with = "command")]
+        audit: bool,
         /// A program (or library) to look at
         #[arg(last = true, value_name = "CMD")]
         command: Option<OsString>,
+    },
+}
+
+/// The shared memory of a run.
+#[derive(Args)]
+#[command(next_help_heading = "Memory")]
+pub struct Memory {
+    /// The most that all pipes together have in flight, MiB; above it they are the kernel's
+    #[arg(long, value_name = "MIB", default_value_t = 128,
+          value_parser = clap::value_parser!(u32).range(1..=MOST_MIB))]
+    pub memory: u32,
+    /// Make this much ready at the start, MiB
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    pub preallocate: u32,
+    /// Free memory goes back to the machine down to here, MiB ...
+    #[arg(long, value_name = "MIB", default_value_t = 8)]
+    low: u32,
+    /// ... once there was more than this, MiB [default: 16, or twice --low]
+    #[arg(long, value_name = "MIB")]
+    high: Option<u32>,
+    /// ... for so long, ms
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    pub decay: u32,
+}
+
+const MOST_MIB: i64 = ((MOST_SLABS * SLAB_BYTES) >> 20) as i64;
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            memory: 128,
+            preallocate: 0,
+            low: 8,
+            high: None,
+            decay: 300,
+        }
+    }
+}
+
+impl Memory {
+    pub fn slabs(&self) -> usize {
+        ((self.memory as usize) << 20) / SLAB_BYTES
+    }
+    /// What was made ready stays.
+    pub fn low(&self) -> u32 {
+        self.low.max(self.preallocate)
+    }
+    pub fn high(&self) -> u32 {
+        self.high.unwrap_or(self.low().saturating_mul(2).max(16))
+    }
+    /// Whether the figures agree with each other.
+    ///
+    /// # Errors
+    /// A sentence: which do not.
+    pub fn check(&self) -> Result<(), String> {
+        for (what, least) in [("--low", self.low), ("--preallocate", self.preallocate)] {
+            if self.high() < least {
+                return Err(format!("--high {} is below {what} {least}", self.high()));
+            }
+        }
+        if self.high() as i64 > 1 << 20 {
+            return Err(format!(
+                "--high {} MiB is more than any machine's",
+                self.high()
+            ));
+        }
+        if self.preallocate > self.memory {
+            return Err(format!(
+                "--preallocate {} is more than --memory {}",
+                self.preallocate, self.memory
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What can be measured by itself.
+#[derive(Subcommand)]
+enum Bench {
+    /// The allocator, against the one it replaced in 2001, a fixed pool, and two heaps
+    Mbuf {
+        /// Fewer and shorter runs, a smaller burst: under twenty seconds
+        #[arg(long)]
+        quick: bool,
+        /// Use only so many CPUs; all that this process may use if not given
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+        cpus: Option<u16>,
+        /// Write the record here as well; `-` is standard output (the table then goes to standard error)
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Only these cases, such as `pair` or `scale-2`; all if none is given
+        cases: Vec<String>,
     },
 }
 
@@ -72,6 +186,8 @@ enum Forbidden {
     Rewrite,
     /// Shared memory for rings
     Memory,
+    /// Restartable sequences in the allocator: a lock instead (also: BYWAY_RSEQ=off)
+    Rseq,
 }
 
 impl Forbidden {
@@ -81,6 +197,7 @@ impl Forbidden {
             Forbidden::Spin => flags::NO_SPIN,
             Forbidden::Rewrite => flags::NO_REWRITE,
             Forbidden::Memory => flags::NO_MEMORY,
+            Forbidden::Rseq => flags::NO_RSEQ,
         }
     }
 }
@@ -92,10 +209,11 @@ pub fn main() -> i32 {
             off,
             explain,
             forbid,
+            memory,
             command,
         } => {
             let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
-            run::run(off, explain, forbidden, &command)
+            run::run(off, explain, forbidden, &memory, &command)
         }
         Command::Demo {
             size,
@@ -105,6 +223,20 @@ pub fn main() -> i32 {
         } => demo::demo(&demo::Wanted {
             size,
             runs: runs.into(),
+            json,
+            cases,
+        }),
+        Command::Bench {
+            what:
+                Bench::Mbuf {
+                    quick,
+                    cpus,
+                    json,
+                    cases,
+                },
+        } => bench::mbuf(&bench::Wanted {
+            quick,
+            cpus: cpus.map(usize::from),
             json,
             cases,
         }),
@@ -119,6 +251,8 @@ pub fn main() -> i32 {
                 1
             }
         },
-        Command::Doctor { command } => doctor::doctor(command.as_deref()),
+        Command::Stat { json, cpus, pid } => stat::stat(json, cpus, pid),
+        Command::Doctor { audit: true, .. } => stat::audit(),
+        Command::Doctor { command, .. } => doctor::doctor(command.as_deref()),
     }
 }

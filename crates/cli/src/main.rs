@@ -1,12 +1,15 @@
 //! `byway`: runs programs with their pipes carried through shared memory, and tells what a machine allows.
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
+mod bench;
 mod demo;
 mod doctor;
 mod domain;
 mod flags;
 mod rewrite;
 mod run;
+mod service;
+mod stat;
 
 fn main() {
     domain::start_clock();

@@ -4,7 +4,10 @@
 //! Nothing stays behind: the domain's file goes with this process.
 //! Not here: what the preload library does.
 use crate::domain::{self, Run, c_string};
+use crate::flags::Memory;
 use crate::rewrite;
+use crate::service::Service;
+use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +17,20 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 const LIBRARY: &str = "libbyway_preload.so";
 
 /// Runs `command`; the result is the status to end with.
-pub fn run(off: bool, explain: bool, forbidden: u32, command: &[OsString]) -> i32 {
+pub fn run(
+    off: bool,
+    explain: bool,
+    mut forbidden: u32,
+    memory: &Memory,
+    command: &[OsString],
+) -> i32 {
+    if let Err(why) = memory.check() {
+        eprintln!("byway: run: {why}");
+        return 2;
+    }
+    if std::env::var_os("BYWAY_RSEQ").is_some_and(|v| v == "off") {
+        forbidden |= flags::NO_RSEQ;
+    }
     if off || std::env::var_os("BYWAY").is_some_and(|v| v == "off") {
         return plain(command);
     }
@@ -25,7 +41,7 @@ pub fn run(off: bool, explain: bool, forbidden: u32, command: &[OsString]) -> i3
         eprintln!("byway: {why}");
         return 2;
     }
-    match prepare(forbidden) {
+    match prepare(forbidden, memory) {
         Ok((run, cache, library)) => carried(&run, &cache, &library, explain, command),
         Err(why) => {
             if explain {
@@ -86,7 +102,11 @@ pub fn own_objects() -> Vec<PathBuf> {
     v
 }
 
-pub fn prepare(forbidden: u32) -> Result<(Run, PathBuf, PathBuf), String> {
+/// Makes all that a run needs: the domain, the cache folder, the preload library.
+///
+/// # Errors
+/// A sentence: why nothing can be carried, and what to try.
+pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, PathBuf), String> {
     let exe = std::env::current_exe().map_err(|e| format!("cannot find itself: {e}"))?;
     let dir = exe.parent().unwrap_or(Path::new("/"));
     let library = [dir.join(LIBRARY), dir.join("../lib/byway").join(LIBRARY)]
@@ -111,7 +131,7 @@ pub fn prepare(forbidden: u32) -> Result<(Run, PathBuf, PathBuf), String> {
             return Err(format!("{} cannot be rewritten: {why}", path.display()));
         }
     }
-    let run = Run::create(&cache, forbidden)?;
+    let run = Run::create(&cache, forbidden, memory)?;
     Ok((run, cache, library))
 }
 
@@ -160,9 +180,11 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
     let ended = AtomicBool::new(false);
     let status = std::thread::scope(|s| {
         s.spawn(|| {
+            let mut service = Service::new();
             while !ended.load(Ordering::Relaxed) {
                 run.serve(cache);
                 run.rest();
+                service.tend(run);
             }
         });
         let status = wait(pid);

@@ -3,6 +3,7 @@
 //! Invariant: the sides of a ratio run in turn on one machine, and every figure carries its spread and its count.
 //! Not here: argument parsing, colours, the preload library (programs are started with it, never linked to it).
 pub mod machine;
+pub mod mbuf;
 pub mod record;
 pub mod stats;
 pub mod table;

@@ -18,6 +18,12 @@ pub struct Record {
     pub machine: Machine,
     pub results: Vec<Row>,
     pub ratios: Vec<Ratio>,
+    /// What a reader of the figures should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Curves, if the workload has any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
 }
 
 #[derive(Serialize, Clone)]
@@ -31,6 +37,19 @@ pub struct Row {
     pub ci95: [f64; 2],
     /// Counted runs.
     pub n: usize,
+}
+
+/// A curve of one run.
+#[derive(Serialize, Clone)]
+pub struct Series {
+    pub case: String,
+    pub backend: String,
+    pub metric: String,
+    /// Which run, from 0.
+    pub run: usize,
+    /// Of the two coordinates.
+    pub units: [String; 2],
+    pub points: Vec<[f64; 2]>,
 }
 
 #[derive(Serialize, Clone)]
@@ -62,6 +81,8 @@ impl Record {
             machine: crate::machine::this(),
             results: Vec::new(),
             ratios: Vec::new(),
+            notes: Vec::new(),
+            series: Vec::new(),
         }
     }
 

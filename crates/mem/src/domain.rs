@@ -1,21 +1,30 @@
 //! Join a domain, or lay one out; the only place where offsets become pointers.
 //!
 //! Invariant: after `join` the mapping stays for the life of the process and no fd stays open, so a program that
-//! closes every descriptor it does not know cannot take the domain away.
+//! closes every descriptor it does not know cannot take the domain away. Every index is checked here, against the
+//! geometry that this process took from the file's size, not from the shared header.
 //! unsafe: mapping memory and reaching into it.
 use crate::layout::*;
-use byway_sys::errno::{Ret, failed};
+use byway_sys::errno::{EINVAL, Ret, failed};
+use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A joined domain: its base address in this process.
+/// A joined domain: its base address in this process, and its geometry.
 #[derive(Clone, Copy)]
 pub struct Domain {
     base: usize,
+    arena: usize,
+    objects: usize,
+    buckets: usize,
+    slabs: u32,
 }
 
 const PROT_RW: usize = 3;
 const MAP_SHARED: usize = 1;
+const MADV_REMOVE: usize = 9;
+const MADV_POPULATE_READ: usize = 22;
+const MADV_POPULATE_WRITE: usize = 23;
 
 impl Domain {
     /// Maps the domain file at the NUL-terminated `path`, owned by this user and of this version.
@@ -25,82 +34,207 @@ impl Domain {
     pub fn join(path: &[u8]) -> Result<Domain, Ret> {
         debug_assert!(path.last() == Some(&0));
         const AT_FDCWD: usize = -100isize as usize;
+        const O_RDWR_CLOEXEC: usize = 2 | 0o2000000;
         const O_NOFOLLOW: usize = 0o400000;
+        let how = O_RDWR_CLOEXEC | O_NOFOLLOW;
         // SAFETY: `path` is NUL terminated; the buffers live over the calls; the mapping is new.
         unsafe {
-            let fd = call6(
-                nr::OPENAT,
-                AT_FDCWD,
-                path.as_ptr() as usize,
-                2 | 0o2000000 | O_NOFOLLOW,
-                0,
-                0,
-                0,
-            );
+            let fd = call6(nr::OPENAT, AT_FDCWD, path.as_ptr() as usize, how, 0, 0, 0);
             if failed(fd) {
                 return Err(fd);
             }
+            let fd = fd as usize;
             let mut st = [0u64; 18];
-            let r = call3(nr::FSTAT, fd as usize, st.as_mut_ptr() as usize, 0);
+            let r = call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0);
             let uid = (st[3] >> 32) as u32;
             let euid = call3(nr::GETEUID, 0, 0, 0) as u32;
             let mode = st[3] as u32;
-            let m = if failed(r) || uid != euid || mode & 0o077 != 0 || st[6] != DOMAIN_BYTES as u64
-            {
-                byway_sys::errno::EINVAL
-            } else {
-                call6(
-                    nr::MMAP,
-                    0,
-                    DOMAIN_BYTES,
-                    PROT_RW,
-                    MAP_SHARED,
-                    fd as usize,
-                    0,
-                )
+            let g = Geometry::from_bytes(st[6] as usize);
+            let m = match g {
+                Some(g) if !failed(r) && uid == euid && mode & 0o077 == 0 => {
+                    call6(nr::MMAP, 0, g.bytes, PROT_RW, MAP_SHARED, fd, 0)
+                }
+                _ => EINVAL,
             };
-            call3(nr::CLOSE, fd as usize, 0, 0);
-            if failed(m) {
+            call3(nr::CLOSE, fd, 0, 0);
+            let (false, Some(g)) = (failed(m), g) else {
                 return Err(m);
-            }
-            let d = Domain { base: m as usize };
+            };
+            let d = Domain::over(m as *mut u8, g.slabs);
             let h = d.header();
             if h.magic.load(Relaxed) != MAGIC || h.version.load(Relaxed) != VERSION {
-                call3(nr::MUNMAP, m as usize, DOMAIN_BYTES, 0);
-                return Err(byway_sys::errno::EINVAL);
+                call3(nr::MUNMAP, m as usize, g.bytes, 0);
+                return Err(EINVAL);
             }
             Ok(d)
         }
     }
 
-    /// A domain over a mapping of `DOMAIN_BYTES` that the caller made and keeps.
+    /// A domain over a mapping that the caller made and keeps: `Geometry::of(slabs).bytes` long.
     ///
     /// # Safety
     /// `base` is page aligned and mapped shared, readable and writable, for the life of the value.
-    pub unsafe fn over(base: *mut u8) -> Domain {
+    pub unsafe fn over(base: *mut u8, slabs: usize) -> Domain {
+        let g = Geometry::of(slabs);
         Domain {
             base: base as usize,
+            objects: base as usize + g.objects_at,
+            buckets: base as usize + g.buckets_at,
+            arena: base as usize + g.arena_at,
+            slabs: slabs as u32,
         }
+    }
+
+    /// What a new, zeroed domain holds besides zeroes; its maker sets the header's other fields and, last, `magic`.
+    pub fn lay_out(&self) {
+        let h = self.header();
+        h.version.store(VERSION, Relaxed);
+        h.low_kib.store(8 << 10, Relaxed);
+        h.high_kib.store(16 << 10, Relaxed);
+        h.decay_ms.store(300, Relaxed);
+        for i in 0..self.slabs() {
+            self.middle().free.set(i);
+        }
+    }
+
+    pub fn slabs(&self) -> usize {
+        self.slabs as usize
+    }
+    pub fn geometry(&self) -> Geometry {
+        Geometry::of(self.slabs())
     }
 
     pub fn header(&self) -> &'static Header {
         // SAFETY: the mapping covers the header and stays; all fields are atomics or only read by copy.
         unsafe { &*(self.base as *const Header) }
     }
+    pub fn middle(&self) -> &'static Middle {
+        // SAFETY: inside the mapping, aligned; only atomics.
+        unsafe { &*((self.base + MIDDLE_AT) as *const Middle) }
+    }
+    /// Front `i`: of a CPU below `CPUS`, shared from there on.
+    pub fn front(&self, i: usize) -> &'static Front {
+        let at = self.base + FRONTS_AT + (i % (CPUS + LOCKED)) * FRONT_STRIDE;
+        // SAFETY: inside the mapping, aligned to 64; only atomics.
+        unsafe { &*(at as *const Front) }
+    }
+    pub fn counters(&self, front: usize, c: Class) -> &'static Counters {
+        let i = front % (CPUS + LOCKED) * CLASSES + c as usize;
+        let at = self.base + COUNTERS_AT + i * size_of::<Counters>();
+        // SAFETY: as above.
+        unsafe { &*(at as *const Counters) }
+    }
 
     /// Address of channel slot `i`; `i` is checked.
     pub fn channel(&self, i: usize) -> Option<*mut u8> {
         (i < CHANNELS).then(|| (self.base + CHANNELS_AT + i * CHANNEL_BYTES) as *mut u8)
     }
-
+    /// The number of the channel slot at address `p`.
+    pub fn slot_of(&self, p: usize) -> u32 {
+        (p.wrapping_sub(self.base + CHANNELS_AT) / CHANNEL_BYTES % CHANNELS) as u32
+    }
     pub fn exec_record(&self, i: usize) -> &'static ExecRecord {
         let at = self.base + EXECS_AT + (i % EXECS) * size_of::<ExecRecord>();
         // SAFETY: inside the mapping; only atomics.
         unsafe { &*(at as *const ExecRecord) }
     }
 
-    /// Address of slab `i`; `i` is checked.
-    pub fn slab(&self, i: usize) -> Option<*mut u8> {
-        (i < SLABS).then(|| (self.base + SLABS_AT + i * SLAB_BYTES) as *mut u8)
+    pub fn slab(&self, i: usize) -> Option<&'static Slab> {
+        // SAFETY: checked; inside the mapping, aligned to 64; only atomics.
+        (i < self.slabs())
+            .then(|| unsafe { &*((self.base + SLABS_AT + i * size_of::<Slab>()) as *const Slab) })
     }
+    /// Bucket `i`, if it has ever been used.
+    pub fn bucket(&self, i: usize) -> Option<&'static Bucket> {
+        let made = self.buckets_made();
+        // SAFETY: checked; inside the mapping, and there (`make_buckets`); only atomics.
+        (i < made).then(|| unsafe { &*((self.buckets() + i * BUCKET_STRIDE) as *const Bucket) })
+    }
+    pub fn buckets_made(&self) -> usize {
+        // ORDER: the pages below it are there.
+        let n = self
+            .header()
+            .buckets
+            .load(core::sync::atomic::Ordering::Acquire);
+        (n as usize).min(BUCKETS)
+    }
+    /// Makes a page of buckets present from bucket `from` on; false when there is no memory.
+    pub fn make_buckets(&self, from: usize) -> bool {
+        from < BUCKETS && self.populate(self.buckets() + from * BUCKET_STRIDE, PAGE)
+    }
+    /// The entry of the object that begins at `unit`, which lies in a slab that is in use.
+    pub fn object(&self, unit: u32) -> Option<&'static Object> {
+        let i = unit as usize;
+        // SAFETY: checked; inside the mapping; only atomics. Its page is there while its slab is in use.
+        (i < self.units())
+            .then(|| unsafe { &*((self.objects() + i * OBJECT_STRIDE) as *const Object) })
+    }
+    pub fn units(&self) -> usize {
+        self.slabs() * SLAB_UNITS
+    }
+    pub fn buckets(&self) -> usize {
+        self.buckets
+    }
+    pub fn objects(&self) -> usize {
+        self.objects
+    }
+    /// The address of `class.bytes()` bytes at `unit`; `None` for what cannot be such an object.
+    #[inline]
+    pub fn address(&self, unit: u32, class: Class) -> Option<*mut u8> {
+        let i = unit as usize;
+        (i < self.units() && i.is_multiple_of(class.units()))
+            .then(|| (self.arena + i * UNIT) as *mut u8)
+    }
+
+    /// Makes `n` bytes at `p`, an address of the mapping, present for good; false when there is no memory.
+    ///
+    /// LINUX madvise(2) MADV_POPULATE_WRITE (5.14): fails with EFAULT where a touch would be SIGBUS.
+    fn populate(&self, p: usize, n: usize) -> bool {
+        // SAFETY: populating changes no contents.
+        !failed(unsafe { call3(nr::MADVISE, p, n, MADV_POPULATE_WRITE) })
+    }
+    /// Makes pages of the arena present: `n` of them from page `page` of slab `i`.
+    pub fn populate_arena(&self, i: usize, page: usize, n: usize) -> bool {
+        let at = self.arena + i * SLAB_BYTES + page * PAGE;
+        i < self.slabs() && page + n <= SLAB_PAGES && self.populate(at, n * PAGE)
+    }
+    /// Makes the object entries of slab `i` present.
+    pub fn populate_objects(&self, i: usize) -> bool {
+        let n = SLAB_UNITS * OBJECT_STRIDE;
+        i < self.slabs() && self.populate(self.objects() + i * n, n)
+    }
+    /// Gives the object entries of slab `i`, which is of no class now, back to the machine.
+    pub fn remove_objects(&self, i: usize) {
+        let n = SLAB_UNITS * OBJECT_STRIDE;
+        if i < self.slabs() {
+            // SAFETY: entries without meaning: the slab is free, and locked by the caller.
+            unsafe { call3(nr::MADVISE, self.objects() + i * n, n, MADV_REMOVE) };
+        }
+    }
+    /// Gives pages of the arena back to the machine.
+    pub fn remove_arena(&self, i: usize, page: usize, n: usize) {
+        if i < self.slabs() && page + n <= SLAB_PAGES {
+            let at = self.arena + i * SLAB_BYTES + page * PAGE;
+            // SAFETY: pages of free objects, whose contents are dead.
+            unsafe { call3(nr::MADVISE, at, n * PAGE, MADV_REMOVE) };
+        }
+    }
+}
+
+/// Asks the kernel whether `p..p+n` may be read (or written), faulting it in.
+pub fn probe(p: usize, n: usize, write: bool) -> bool {
+    let start = p & !(PAGE - 1);
+    let Some(end) = p
+        .checked_add(n)
+        .and_then(|e| e.checked_next_multiple_of(PAGE))
+    else {
+        return false;
+    };
+    let how = if write {
+        MADV_POPULATE_WRITE
+    } else {
+        MADV_POPULATE_READ
+    };
+    // SAFETY: populating changes no contents.
+    !failed(unsafe { call3(nr::MADVISE, start, end - start, how) })
 }

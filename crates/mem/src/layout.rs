@@ -4,27 +4,128 @@
 //! Not here: behaviour.
 //!
 //! ```text
-//! 0        header            one page
-//! 4096     channel slots     CHANNELS x 512 B
-//!          exec records      EXECS x 64 B
-//! SLABS_AT slabs             SLABS x 512 KiB, sparse until used
+//! 0            header              one page
+//! MIDDLE_AT    hints               where full and empty buckets, free and part-free slabs are
+//! FRONTS_AT    fronts              one line per CPU, then LOCKED shared ones
+//! COUNTERS_AT  counters            one line per CPU and class
+//! CHANNELS_AT  channel slots       CHANNELS x 512 B
+//! EXECS_AT     exec records        EXECS x 64 B
+//! SLABS_AT     slab table          384 B each                          up to here reserved when the domain is made
+//!              buckets             BUCKETS x 256 B                     a page at a time, when first used
+//!              objects             8 B for each unit of the arena      a slab's part when it is taken
+//!              arena               slabs x 512 KiB                     when first used
 //! ```
+use byway_sys::rseq::{BUCKET_ITEMS, BUCKET_STATE, BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
+use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
-pub const SLABS: usize = 256;
+
+/// The arena is counted in units of one mbuf.
+pub const UNIT: usize = 256;
 pub const SLAB_BYTES: usize = 512 * 1024;
-pub const CHANNELS_AT: usize = 4096;
+pub const SLAB_UNITS: usize = SLAB_BYTES / UNIT;
+pub const SLAB_PAGES: usize = SLAB_BYTES / PAGE;
+pub const PAGE: usize = 4096;
+/// Slabs of an ordinary run's domain, and the most that any has.
+pub const SLABS: usize = 256;
+pub const MOST_SLABS: usize = 4096;
+pub const BUCKETS: usize = 4096;
+#[cfg(not(loom))]
+pub const BUCKET_MOST: usize = (BUCKET_STRIDE - BUCKET_ITEMS) / 4;
+#[cfg(loom)]
+pub const BUCKET_MOST: usize = Class::Jumbo.cap();
+/// CPUs with a front of their own; fronts under a lock, for threads without rseq.
+pub const CPUS: usize = 64;
+pub const LOCKED: usize = 16;
+pub const CLASSES: usize = 3;
+
+pub const MIDDLE_AT: usize = PAGE;
+pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
+pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
+pub const CHANNELS_AT: usize = COUNTERS_AT + 16384;
 pub const EXECS_AT: usize = CHANNELS_AT + CHANNELS * CHANNEL_BYTES;
-/// The header and the tables: what every participant touches.
-pub const TABLES_BYTES: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
-pub const SLABS_AT: usize = TABLES_BYTES.next_multiple_of(1 << 21);
-pub const DOMAIN_BYTES: usize = SLABS_AT + SLABS * SLAB_BYTES;
+pub const SLABS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
+
+/// Where the parts lie whose place depends on the number of slabs.
+#[derive(Clone, Copy)]
+pub struct Geometry {
+    pub slabs: usize,
+    pub buckets_at: usize,
+    pub objects_at: usize,
+    pub arena_at: usize,
+    pub bytes: usize,
+}
+
+impl Geometry {
+    /// That of a domain with `slabs` slabs.
+    pub const fn of(slabs: usize) -> Geometry {
+        let buckets_at = (SLABS_AT + slabs * size_of::<Slab>()).next_multiple_of(PAGE);
+        let objects_at = buckets_at + BUCKETS * BUCKET_STRIDE;
+        let arena_at = (objects_at + slabs * SLAB_UNITS * OBJECT_STRIDE).next_multiple_of(1 << 21);
+        Geometry {
+            slabs,
+            buckets_at,
+            objects_at,
+            arena_at,
+            bytes: arena_at + slabs * SLAB_BYTES,
+        }
+    }
+
+    /// That of a domain of `bytes` bytes, if there is one.
+    pub fn from_bytes(bytes: usize) -> Option<Geometry> {
+        (bytes / SLAB_BYTES / 2..=(bytes / SLAB_BYTES).min(MOST_SLABS))
+            .map(Geometry::of)
+            .find(|g| g.bytes == bytes)
+    }
+
+    /// The part that its maker reserves: what everybody touches.
+    pub const fn reserved(&self) -> usize {
+        self.buckets_at
+    }
+}
+
+/// The size classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Class {
+    /// 256 B: small data, headers.
+    Mbuf = 0,
+    /// 2 KiB.
+    Cluster = 1,
+    /// 64 KiB: what rings are made of.
+    Jumbo = 2,
+}
+
+impl Class {
+    pub const ALL: [Class; CLASSES] = [Class::Mbuf, Class::Cluster, Class::Jumbo];
+
+    pub const fn bytes(self) -> usize {
+        [256, 2048, 65536][self as usize]
+    }
+    pub const fn units(self) -> usize {
+        self.bytes() / UNIT
+    }
+    /// Objects of a bucket: enough to make the exchange rare, few enough that what lies in the caches stays small.
+    pub const fn cap(self) -> usize {
+        [60, 60, 4][self as usize]
+    }
+    /// Objects of a slab.
+    pub const fn of_slab(self) -> usize {
+        SLAB_BYTES / self.bytes()
+    }
+    pub fn from_index(i: u32) -> Option<Class> {
+        Self::ALL.get(i as usize).copied()
+    }
+    pub const fn name(self) -> &'static str {
+        ["mbuf", "cluster", "jumbo"][self as usize]
+    }
+}
 
 /// Flags of a domain, set by its creator.
 pub mod flags {
@@ -34,8 +135,10 @@ pub mod flags {
     pub const NO_SPIN: u32 = 2;
     /// No process takes part, as if no text could be rewritten.
     pub const NO_REWRITE: u32 = 4;
-    /// No slab is given out, as if the folder were full.
+    /// No memory is given out, as if the folder were full.
     pub const NO_MEMORY: u32 = 8;
+    /// No restartable sequences: fronts under locks.
+    pub const NO_RSEQ: u32 = 16;
 }
 
 /// The first page.
@@ -62,10 +165,108 @@ pub struct Header {
     /// Yield back-off: factor, and per CPU the cycle count before which nobody yields.
     pub backoff: AtomicU32,
     pub noyield_until: [AtomicU64; 64],
-    pub slab_used: [AtomicU64; SLABS / 64],
+    /// Free memory that may stay, KiB: above `high` for longer than `decay_ms`, it goes back down to `low`.
+    pub low_kib: AtomicU32,
+    pub high_kib: AtomicU32,
+    pub decay_ms: AtomicU32,
+    /// Buckets that have ever been used: those below are there.
+    pub buckets: AtomicU32,
+    /// Cycle counts: the next look at what is free, and since when it is too much (0: it is not).
+    pub next_look: AtomicU64,
+    pub over_since: AtomicU64,
+    /// The thread that gives back, or sweeps.
+    pub reclaimer: AtomicU32,
+    /// Slabs in use now, and the most there were.
+    pub slabs_used: AtomicU32,
+    pub slabs_most: AtomicU32,
+    /// The most slabs that a class had.
+    pub class_most: [AtomicU32; CLASSES],
     /// NUL-terminated paths.
     pub cache_dir: [u8; 512],
     pub scan_path: [u8; 1024],
+}
+
+/// Where to look first; a hint may be wrong, the thing itself says so.
+#[repr(C)]
+pub struct Hints {
+    pub top: sync::AtomicU64,
+    pub words: [sync::AtomicU64; 64],
+}
+
+/// The hints of the middle and back rooms.
+#[repr(C)]
+pub struct Middle {
+    pub full: [Hints; CLASSES],
+    pub empty: Hints,
+    /// Slabs of a class with a free object; slabs of no class.
+    pub part: [Hints; CLASSES],
+    pub free: Hints,
+}
+
+/// The front of a CPU: per class the loaded bucket (low half) and the one before it (high half), numbers plus one.
+#[repr(C, align(64))]
+pub struct Front {
+    pub words: [AtomicU64; CLASSES],
+    /// Of a shared front: the thread that uses it.
+    pub lock: AtomicU32,
+}
+
+/// A bucket: objects of one class that move together.
+#[repr(C)]
+pub struct Bucket {
+    pub n: sync::AtomicU32,
+    /// `VIRGIN`, `DEPOT`, or the process that has it.
+    pub state: sync::AtomicU32,
+    pub class: AtomicU32,
+    /// The front that put it into the depot.
+    pub cpu: AtomicU32,
+    pub items: [sync::AtomicU32; BUCKET_MOST],
+}
+
+/// Never used; in the depot; every other state is the id of a process.
+pub const VIRGIN: u32 = 0;
+pub const DEPOT: u32 = 1;
+
+/// What stands beside a unit where an object begins.
+#[repr(C)]
+pub struct Object {
+    /// Who took it last: a process, a channel (`CHANNEL` + slot) or `NOBODY`. Without meaning while it is free.
+    pub mark: sync::AtomicU32,
+    pub refs: sync::AtomicU32,
+}
+
+pub const NOBODY: u32 = u32::MAX >> 1;
+pub const CHANNEL: u32 = 1 << 31;
+
+/// A lock: 0, or the thread that has it (slab.rs).
+#[repr(transparent)]
+pub struct Lock(pub sync::AtomicU32);
+
+/// A slab's entry in the table.
+#[repr(C)]
+pub struct Slab {
+    pub lock: Lock,
+    /// 0: free; else class + 1.
+    pub class: AtomicU32,
+    /// Objects whose bit is set.
+    pub free: AtomicU32,
+    _pad: u32,
+    /// A bit for each page that is there.
+    pub present: [AtomicU64; SLAB_PAGES / 64],
+    /// A bit for each object at home.
+    pub home: [AtomicU64; SLAB_UNITS / 64],
+    _pad2: [u64; 12],
+}
+
+/// Events since the domain was made; one line per front and class.
+#[repr(C, align(64))]
+pub struct Counters {
+    pub refills: AtomicU64,
+    pub drains: AtomicU64,
+    /// Buckets that another front had put into the depot.
+    pub remote: AtomicU64,
+    pub failures: AtomicU64,
+    pub given_back: AtomicU64,
 }
 
 /// What an exec leaves behind for the image that follows under the same pid.
@@ -77,5 +278,19 @@ pub struct ExecRecord {
     pub _pad: [u8; 8],
 }
 
-const _: () = assert!(size_of::<Header>() <= 4096);
-const _: () = assert!(size_of::<ExecRecord>() == 64);
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Header>() <= PAGE);
+    assert!(size_of::<ExecRecord>() == 64);
+    assert!(size_of::<Middle>() <= 8192);
+    assert!(size_of::<Front>() == FRONT_STRIDE);
+    assert!((CPUS + LOCKED) * FRONT_STRIDE <= 8192);
+    assert!(size_of::<Bucket>() == BUCKET_STRIDE);
+    assert!(core::mem::offset_of!(Bucket, state) == BUCKET_STATE);
+    assert!(core::mem::offset_of!(Bucket, items) == BUCKET_ITEMS);
+    assert!(size_of::<Object>() == OBJECT_STRIDE);
+    assert!(size_of::<Slab>() == 384);
+    assert!((CPUS + LOCKED) * CLASSES * size_of::<Counters>() <= 16384);
+    assert!(SLABS_AT.is_multiple_of(64));
+    assert!(MOST_SLABS <= 4096 && BUCKETS <= 4096);
+};

@@ -1,11 +1,25 @@
-//! The shared-memory domain: its header, the channel table and the slabs that hold bytes in flight.
+//! The shared-memory domain: its header, the channel table, and mb_alloc, the allocator of the bytes in flight.
 //!
 //! Invariant: everything in a domain is found by index or offset and checked against the layout before use; a
 //! peer may write anything there, and the worst that follows is wrong bytes between processes of one user.
 //! Not here: descriptors, pipes. This crate does not know what a channel means.
 #![no_std]
+#[cfg(all(test, loom))]
+extern crate std;
 
+pub mod audit;
+pub mod bucket;
+pub mod cache;
+pub mod crash;
 pub mod domain;
+pub mod hints;
 pub mod layout;
+#[cfg(all(test, loom))]
+mod models;
+pub mod reclaim;
 pub mod registry;
-pub mod zone;
+pub mod scratch;
+pub mod slab;
+pub mod stats;
+pub mod sweep;
+mod weak;

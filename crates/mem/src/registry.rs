@@ -5,7 +5,8 @@
 //! Not here: what the slot holds beyond its key.
 use crate::domain::Domain;
 use crate::layout::CHANNELS;
-use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::weak::{Edge, order};
+use byway_sys::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// The key at the head of every channel slot.
 #[repr(C)]
@@ -13,6 +14,36 @@ pub struct Key {
     /// 0 free, 1 being filled, else the inode number plus 2.
     pub tag: AtomicU64,
     pub dev: AtomicU64,
+}
+
+impl Key {
+    /// Whether the slot stands for the object.
+    pub fn is(&self, dev: u64, ino: u64) -> bool {
+        // EDGE G1 <- G0: the slot's contents are seen with its key.
+        self.tag.load(order(Edge::Find, Acquire)) == ino.wrapping_add(2)
+            && self.dev.load(Relaxed) == dev
+    }
+    /// Takes the slot if it is free.
+    pub fn claim(&self, dev: u64) -> bool {
+        let free = self.tag.load(Relaxed) == 0
+            // EDGE G3 <- G2: the one before has done with the slot.
+            && self.tag.compare_exchange(0, 1, order(Edge::Slot, Acquire), Relaxed).is_ok();
+        if free {
+            self.dev.store(dev, Relaxed);
+        }
+        free
+    }
+    /// Makes a claimed slot findable.
+    pub fn publish(&self, ino: u64) {
+        // EDGE G0 -> G1: contents before key.
+        self.tag
+            .store(ino.wrapping_add(2), order(Edge::Publish, Release));
+    }
+    /// Frees the slot.
+    pub fn release(&self) {
+        // EDGE G2 -> G3: what was done with the slot, before another takes it.
+        self.tag.store(0, order(Edge::Unslot, Release));
+    }
 }
 
 const PROBES: usize = 16;
@@ -31,9 +62,7 @@ fn home(ino: u64) -> usize {
 pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
     for k in 0..PROBES {
         let i = (home(ino) + k) % CHANNELS;
-        let e = key(d, i);
-        // EDGE G1 <- G0: the slot's contents are seen with its key.
-        if e.tag.load(Acquire) == ino.wrapping_add(2) && e.dev.load(Relaxed) == dev {
+        if key(d, i).is(dev, ino) {
             return Some(i);
         }
     }
@@ -44,10 +73,7 @@ pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
 pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
     for k in 0..PROBES {
         let i = (home(ino) + k) % CHANNELS;
-        let e = key(d, i);
-        // RELAXED: the claim is only between claimers; `publish` orders the contents.
-        if e.tag.load(Relaxed) == 0 && e.tag.compare_exchange(0, 1, Relaxed, Relaxed).is_ok() {
-            e.dev.store(dev, Relaxed);
+        if key(d, i).claim(dev) {
             return Some(i);
         }
     }
@@ -57,13 +83,12 @@ pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
 
 /// Makes a claimed slot findable.
 pub fn publish(d: Domain, i: usize, ino: u64) {
-    // EDGE G0 -> G1: contents before key.
-    key(d, i).tag.store(ino.wrapping_add(2), Release);
+    key(d, i).publish(ino);
 }
 
 /// Frees slot `i`.
 pub fn release(d: Domain, i: usize) {
-    key(d, i).tag.store(0, Relaxed);
+    key(d, i).release();
 }
 
 /// The inode number that slot `i` stands for, if it is in use.

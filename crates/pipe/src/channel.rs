@@ -1,10 +1,10 @@
 //! One channel's 512 bytes in the domain, line by line, and who writes each line.
 //!
 //! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
-//! Not here: the bytes in flight (a slab of the domain), the meaning of the words (word.rs).
+//! Not here: the bytes in flight (clusters.rs), the meaning of the words (word.rs).
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
-use byway_mem::layout::{CHANNEL_BYTES, SLAB_BYTES};
+use byway_mem::layout::{CHANNEL_BYTES, Class};
 use byway_mem::registry::Key;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -13,8 +13,9 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 pub const SLACK: u64 = 4096;
 /// PIPE_BUF of Linux; also the most that K holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
-const SMALLEST: usize = 64 * 1024;
-const NO_SLAB: u32 = u32::MAX;
+/// Clusters that a ring has at most.
+pub const RING_CLUSTERS: usize = 8;
+const CLUSTER: usize = Class::Jumbo.bytes();
 
 #[repr(C, align(64))]
 pub struct Line<V>(pub V);
@@ -23,7 +24,7 @@ pub struct Line<V>(pub V);
 #[repr(C)]
 pub struct Facts {
     pub key: Key,
-    pub slab: AtomicU32,
+    _pad0: u32,
     pub pending: AtomicU32,
     pub forever: AtomicU8,
     pub shrunk: AtomicU8,
@@ -73,6 +74,8 @@ pub struct Channel {
     m: Line<AtomicU64>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
+    /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs).
+    pub table: Line<[AtomicU32; RING_CLUSTERS]>,
 }
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
@@ -128,7 +131,6 @@ impl Channel {
     /// Fills a claimed slot: closed, empty.
     pub fn reset(&self, size: usize) {
         let f = &self.facts.0;
-        f.slab.store(NO_SLAB, Relaxed);
         f.pending.store(0, Relaxed);
         f.forever.store(0, Relaxed);
         f.shrunk.store(0, Relaxed);
@@ -155,6 +157,9 @@ impl Channel {
             &self.writer.0.looked,
         ] {
             c.store(0, Relaxed);
+        }
+        for e in &self.table.0 {
+            e.store(0, Relaxed);
         }
         for n in self.reader.0.name.iter().chain(&self.writer.0.name) {
             n.store(0, Relaxed);
@@ -201,25 +206,17 @@ impl Channel {
             .is_ok()
     }
 
-    /// The slab of this channel, if it has one that exists.
-    pub fn ring(&self, d: Domain) -> Option<Ring> {
-        let i = self.facts.0.slab.load(Relaxed) as usize;
+    /// The ring of this channel, if it has one of a size that there is.
+    #[inline]
+    pub fn ring(&self, d: Domain) -> Option<Ring<'_>> {
         let bytes = self.facts.0.ring.load(Relaxed) as usize;
-        // A peer may have written anything here: only sizes that stay inside the slab are a ring.
-        if !bytes.is_power_of_two() || !(SMALLEST..=SLAB_BYTES).contains(&bytes) {
-            return None;
-        }
-        d.slab(i).map(|base| Ring { base, bytes })
-    }
-    pub fn set_slab(&self, i: Option<usize>) {
-        self.facts
-            .0
-            .slab
-            .store(i.map_or(NO_SLAB, |i| i as u32), Relaxed);
-    }
-    pub fn slab(&self) -> Option<usize> {
-        let i = self.facts.0.slab.load(Relaxed);
-        (i != NO_SLAB).then_some(i as usize)
+        // A peer may have written anything here.
+        let ok = bytes.is_power_of_two() && (CLUSTER..=RING_CLUSTERS * CLUSTER).contains(&bytes);
+        ok.then_some(Ring {
+            domain: d,
+            table: &self.table.0,
+            bytes,
+        })
     }
     /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
     /// opener asks again under the lock.
@@ -234,14 +231,15 @@ impl Channel {
     }
 }
 
-/// The bytes of a ring: a slab, addressed by position.
+/// The bytes of a ring, addressed by position: a table of clusters.
 #[derive(Clone, Copy)]
-pub struct Ring {
-    base: *mut u8,
+pub struct Ring<'a> {
+    domain: Domain,
+    table: &'a [AtomicU32; RING_CLUSTERS],
     bytes: usize,
 }
 
-impl Ring {
+impl Ring<'_> {
     /// Its size.
     #[inline]
     pub fn bytes(self) -> u64 {
@@ -252,12 +250,30 @@ impl Ring {
     pub fn room(self) -> u64 {
         self.bytes as u64 - SLACK
     }
+    /// The table's entry for position `at`.
+    #[inline]
+    pub fn entry(self, at: u64) -> usize {
+        (at as usize & (self.bytes - 1)) / CLUSTER
+    }
 
-    /// The run that starts at position `at`: its address, and how many bytes to the wrap.
+    /// Whether position `at` has a cluster.
+    #[inline]
+    pub fn has(self, at: u64) -> bool {
+        self.table[self.entry(at) % RING_CLUSTERS].load(Relaxed) != 0
+    }
+
+    /// The run that starts at position `at`: its address, and how many bytes to its end; 0 where there is no cluster.
     #[inline]
     pub fn run(self, at: u64) -> (*mut u8, usize) {
-        let o = at as usize & (self.bytes - 1);
-        // SAFETY: `o` is below the ring's size, which `Channel::ring` bounded by the slab's.
-        (unsafe { self.base.add(o) }, self.bytes - o)
+        let unit = self.table[self.entry(at) % RING_CLUSTERS].load(Relaxed);
+        let o = at as usize & (CLUSTER - 1);
+        match unit
+            .checked_sub(1)
+            .and_then(|u| self.domain.address(u, Class::Jumbo))
+        {
+            // SAFETY: `o` is below the cluster's size.
+            Some(p) => (unsafe { p.add(o) }, CLUSTER - o),
+            None => (core::ptr::null_mut(), 0),
+        }
     }
 }

@@ -7,10 +7,10 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Me;
-use crate::channel::{Channel, Ring, Why};
-use crate::lock;
+use crate::channel::{Channel, RING_CLUSTERS, Ring, Why};
+use crate::copy::Iov;
 use crate::word::{H, T};
-use byway_mem::zone;
+use crate::{clusters, lock};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -31,7 +31,7 @@ fn pull(tmp: usize, ring: Ring, mut at: u64, n: usize) -> usize {
     let mut got = 0;
     while got < n {
         let (p, wrap) = ring.run(at);
-        // SAFETY: the places are free and ours; `wrap` stays inside the slab.
+        // SAFETY: the places are free and ours; `wrap` stays inside the cluster.
         let k = unsafe { call3(nr::READ, tmp, p as usize, wrap.min(n - got)) };
         if k <= 0 {
             break;
@@ -81,21 +81,8 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         }
         p.wait(me.cpus);
     }
-    if ch.slab().is_none() {
-        let bytes = crate::policy::ring_bytes(me);
-        match zone::take(me.domain, bytes) {
-            Some(i) => {
-                ch.facts.0.ring.store(bytes as u32, Relaxed);
-                ch.set_slab(Some(i));
-            }
-            None => {
-                ch.facts.0.why.store(Why::Memory as u8, Relaxed);
-                ch.writer.0.native_ops.store(0, Relaxed);
-                ch.writer.0.native_bytes.store(0, Relaxed);
-                return false;
-            }
-        }
-    }
+    let bytes = crate::policy::ring_bytes(me);
+    ch.facts.0.ring.store(bytes as u32, Relaxed);
     let Some(ring) = ch.ring(me.domain) else {
         return false;
     };
@@ -123,6 +110,11 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         file::close(tmp);
         return false;
     }
+    if clusters::back(me, ch, ring, r, held.max(1)) < held.max(1) {
+        file::close(tmp);
+        no_memory(ch);
+        return false;
+    }
     intend(ch, OPENING, held);
     let got = pull(tmp, ring, r, held);
     file::close(tmp);
@@ -141,6 +133,13 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     }
     intend(ch, 0, 0);
     true
+}
+
+/// There is none for a ring now: the kernel's, until the traffic has shown again that a ring is worth asking for.
+fn no_memory(ch: &Channel) {
+    ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+    ch.writer.0.native_ops.store(0, Relaxed);
+    ch.writer.0.native_bytes.store(0, Relaxed);
 }
 
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
@@ -185,7 +184,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
         return false;
     }
     let held = file::fionread(fd);
-    if held > 4096 {
+    if held > 4096 || clusters::back(me, ch, ring, pos, 1) == 0 {
         return false;
     }
     intend(ch, PUMPING, held);
@@ -233,26 +232,22 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
         let room = (n + held + 8192).next_power_of_two().max(size);
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
         intend(ch, SPILLING, held);
-        let (p, wrap) = ring.run(r);
-        let (q, _) = ring.run(0);
-        let first = n.min(wrap);
-        let mut v = [first_iov(p, first), first_iov(q, n - first)];
+        let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
         let mut left = n;
         while left > 0 {
-            // SAFETY: both runs lie inside the slab; [r, pos) is published and held.
-            let k = unsafe { call3(nr::WRITEV, tmp_fd, v.as_ptr() as usize, 2) };
+            let c = runs(ring, pos - left as u64, left, &mut v);
+            if c == 0 {
+                // No cluster where bytes should be: a state that none of us writes.
+                break;
+            }
+            // SAFETY: the runs lie inside clusters of the ring; [r, pos) is published and held.
+            let k = unsafe { call3(nr::WRITEV, tmp_fd, v.as_ptr() as usize, c) };
             if k <= 0 {
                 // K could not be grown although opening had proved that it can: wait for its reader, as a write would.
                 byway_sys::process::nap(1000);
                 continue;
             }
-            let k = k as usize;
-            left -= k;
-            let a = k.min(v[0].len);
-            v[0].base += a;
-            v[0].len -= a;
-            v[1].base += k - a;
-            v[1].len -= k - a;
+            left -= k as usize;
         }
         // No larger than it must be: a full ring is a full pipe afterwards.
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, (n + held).max(size));
@@ -266,20 +261,30 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     closed(me, ch, pos);
 }
 
-fn first_iov(p: *mut u8, n: usize) -> crate::copy::Iov {
-    crate::copy::Iov {
-        base: p as usize,
-        len: n,
+/// The runs of [at, at + n), for one kernel call; how many.
+fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov; RING_CLUSTERS + 1]) -> usize {
+    let (mut left, mut c) = (n, 0);
+    while left > 0 && c < v.len() {
+        let (p, wrap) = ring.run(at);
+        let k = wrap.min(left);
+        if k == 0 {
+            break;
+        }
+        v[c] = Iov {
+            base: p as usize,
+            len: k,
+        };
+        (c, left, at) = (c + 1, left - k, at + k as u64);
     }
+    c
 }
 
-/// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the slab given back.
+/// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the clusters given back.
 fn closed(me: &Me, ch: &Channel, pos: u64) {
     let h = ch.h();
     ch.cas_h(h, H::owned(pos, me.tid, H::SP));
     ch.set_m(ch.m().none());
-    let slab = ch.slab();
-    ch.set_slab(None);
+    clusters::give(&clusters::user(me), ch, |_| false);
     let mut t = ch.t();
     loop {
         match ch.cas_t(t, t.with_wl(me.tid).with(T::CLOSED).without(T::RUNG)) {
@@ -289,9 +294,6 @@ fn closed(me: &Me, ch: &Channel, pos: u64) {
     }
     lock::release(me, ch, pos);
     intend(ch, 0, 0);
-    if let Some(i) = slab {
-        zone::give(me.domain, i);
-    }
     ch.writer.0.native_bytes.store(0, Relaxed);
     ch.writer.0.native_ops.store(0, Relaxed);
     lock::drop(me, ch);

@@ -4,7 +4,7 @@
 //! releases its place with one CAS on H. Whoever must sleep does it in the kernel, in the caller's own call.
 //! `handback` closes the ring and leaves every byte in the kernel's pipe, in order. docs/pipe.md has the protocol.
 //!
-//! Invariant: I1..I8 of docs/pipe.md. The edges between threads:
+//! Invariant: I1..I10 of docs/pipe.md. The edges between threads:
 //! E1 data -> CAS T (release) -> load T (acquire) -> data; E2 M before T and before K's bytes, loaded T before M;
 //! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word;
 //! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
@@ -12,6 +12,7 @@
 #![no_std]
 
 pub mod channel;
+pub mod clusters;
 pub mod copy;
 pub mod handback;
 pub mod lock;
@@ -39,6 +40,8 @@ pub enum Step {
 #[derive(Clone, Copy)]
 pub struct Me {
     pub tid: u32,
+    /// Whether the thread's restartable sequences are its own: not in a vfork child.
+    pub rseq: bool,
     pub domain: byway_mem::domain::Domain,
     /// CPUs that the thread may run on.
     pub cpus: u32,

@@ -5,22 +5,26 @@
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
 use crate::channel::{Channel, Line, ReaderSide, WriterSide};
-use byway_mem::layout::{SLAB_BYTES, flags::NO_SPIN};
+use byway_mem::layout::{Class, flags::NO_SPIN};
+use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, process};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ONE_CPU_RING: usize = 256 * 1024;
+const RING: usize = 512 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 2;
 const LONG_US: u64 = 1000;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
-/// holds the buffers of both ends too.
+/// holds the buffers of both ends too. When half of the domain's memory is in use, the smallest that there is.
 pub fn ring_bytes(me: &Me) -> usize {
-    if me.cpus == 1 {
+    if reclaim::band(&me.domain) > Band::Grow {
+        Class::Jumbo.bytes()
+    } else if me.cpus == 1 {
         ONE_CPU_RING
     } else {
-        SLAB_BYTES
+        RING
     }
 }
 
@@ -80,6 +84,10 @@ fn wait(
             head.backoff.store((f - 1).max(1), Relaxed);
         }
         return ready();
+    }
+    // About to sleep: the time to give back what nobody uses.
+    if reclaim::is_due(&me.domain) {
+        reclaim::look(&crate::clusters::user(me));
     }
     false
 }

@@ -7,8 +7,7 @@
 use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::word::{H, M, T};
-use crate::{Me, Step, handback, lock, policy};
-use byway_mem::layout::SLAB_BYTES;
+use crate::{Me, Step, clusters, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -23,6 +22,8 @@ pub struct Progress<'a> {
 }
 
 const PIECE: usize = 64 * 1024;
+/// Of a long write, how much of the caller's buffer is looked at in one go: a ring's worth.
+const AHEAD: usize = 512 * 1024;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
@@ -41,7 +42,7 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
             handback::hand_back(me, ch, fd, true, Why::ReaderGone);
             return Step::Native;
         }
-        if !w.at.check((w.want - w.done).min(SLAB_BYTES), |p, n| {
+        if !w.at.check((w.want - w.done).min(AHEAD), |p, n| {
             (me.access)(p, n, false)
         }) {
             if w.done > 0 {
@@ -150,7 +151,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
         };
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
         if room > 0 && (w.want > PIPE_BUF || room >= rest) {
-            let k = rest.min(room).min(PIECE);
+            let want = rest.min(room).min(PIECE);
+            let k = clusters::back(me, ch, ring, pos, want);
+            if k < want && (k == 0 || w.want <= PIPE_BUF) {
+                return out_of_memory(me, ch, fd);
+            }
             // SAFETY: `write` checked the buffers; the room is free below R's release (E3) and ours by the lock.
             unsafe { w.at.to_ring(ring, pos, k) };
             let next = t.with_w(t.w().wrapping_add(k as u32));
@@ -181,6 +186,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
         }
         if !m.valid() {
             // I5 here too: a reader may have emptied the ring and armed since T and H were read.
+            // A pump must find room for what goes into K now.
+            if clusters::back(me, ch, ring, pos, 1) == 0 {
+                return out_of_memory(me, ch, fd);
+            }
             let place = set_place(ch, pos);
             if ch.cas_t(t, t.with(T::RUNG)).is_err() {
                 continue;
@@ -232,6 +241,14 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
     }
 }
 
+/// No memory behind the ring's bytes: the rest is the kernel's, which waits where it must.
+fn out_of_memory(me: &Me, ch: &Channel, fd: usize) -> Option<Step> {
+    lock::drop(me, ch);
+    ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+    handback::hand_back(me, ch, fd, false, Why::Memory);
+    None
+}
+
 /// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer.
 fn shrink(ch: &Channel, fd: usize) {
     if ch.facts.0.shrunk.load(Relaxed) == 0 && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, 4096)) {
@@ -261,6 +278,7 @@ fn bell(
     }
     let first = rest.min(PIPE_BUF);
     let more = (rest - first).min(ring.room() as usize).min(4 * PIECE);
+    let more = clusters::back(me, ch, ring, pos, more);
     let mut behind = w.at;
     behind.advance(first);
     // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.

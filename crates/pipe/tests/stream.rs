@@ -2,7 +2,7 @@
 //!
 //! The driver makes the kernel calls that the core asks for, as the preload library's entry does.
 use byway_mem::domain::Domain;
-use byway_mem::layout::DOMAIN_BYTES;
+use byway_mem::layout::{Geometry, SLABS};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov};
@@ -16,14 +16,15 @@ fn domain() -> Domain {
     unsafe {
         let p = libc::mmap(
             std::ptr::null_mut(),
-            DOMAIN_BYTES,
+            Geometry::of(SLABS).bytes,
             3,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
         );
         assert_ne!(p, libc::MAP_FAILED);
-        let d = Domain::over(p.cast());
+        let d = Domain::over(p.cast(), SLABS);
+        d.lay_out();
         d.header()
             .cycles_per_us
             .store(2600, std::sync::atomic::Ordering::Relaxed);
@@ -34,6 +35,7 @@ fn domain() -> Domain {
 fn me(domain: Domain) -> Me {
     Me {
         tid: process::gettid(),
+        rseq: true,
         domain,
         cpus: process::allowed_cpus(),
         spin: true,

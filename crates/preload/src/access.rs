@@ -5,7 +5,7 @@
 //! Not here: a file mapping that another process truncates in between (docs/compatibility.md).
 use crate::entry::VM_EPOCH;
 use crate::tls;
-use byway_mem::zone;
+use byway_mem::domain::probe;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether `n` bytes at `p` may be read, or written if `write`.
@@ -25,7 +25,7 @@ pub fn allowed(p: usize, n: usize, write: bool) -> bool {
     if (p >= k[0] && end <= k[1]) || (p >= k[2] && end <= k[3]) {
         return true;
     }
-    if !zone::probe(p, n, write) {
+    if !probe(p, n, write) {
         return false;
     }
     let (lo, hi) = (p & !4095, end.next_multiple_of(4096));

@@ -9,12 +9,13 @@
 use crate::entry::{byway_bridge, byway_entry};
 use crate::exec;
 use byway_mem::domain::Domain;
-use byway_mem::layout::{Header, flags};
+use byway_mem::layout::flags;
 use byway_sys::errno::failed;
 use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 global_asm!(
     ".weak dl_iterate_phdr",
@@ -39,7 +40,12 @@ unsafe extern "C" {
     ) -> i32;
 }
 
-static DOMAIN: AtomicUsize = AtomicUsize::new(0);
+/// Written once, by the constructor, before any other thread runs.
+struct Joined(UnsafeCell<Option<Domain>>);
+// SAFETY: only read after `start`, which alone writes it.
+unsafe impl Sync for Joined {}
+
+static DOMAIN: Joined = Joined(UnsafeCell::new(None));
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process takes part.
@@ -49,9 +55,8 @@ pub fn active() -> bool {
 
 /// The domain, once joined.
 pub fn domain() -> Option<Domain> {
-    let base = DOMAIN.load(Relaxed);
-    // SAFETY: stored after a join, whose mapping stays.
-    (base != 0).then(|| unsafe { Domain::over(base as *mut u8) })
+    // SAFETY: see `Joined`.
+    unsafe { *DOMAIN.0.get() }
 }
 
 /// From now on every call runs as it stands.
@@ -78,10 +83,12 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         return;
     };
     let Ok(d) = Domain::join(path) else { return };
-    DOMAIN.store(d.header() as *const Header as usize, Relaxed);
+    // SAFETY: a constructor: there is one thread, and it is here.
+    unsafe { *DOMAIN.0.get() = Some(d) };
     if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d) {
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
+        crate::io::look();
     }
 }
 

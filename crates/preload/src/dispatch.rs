@@ -71,6 +71,9 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::WAIT4 | nr::WAITID => same(f, EPOCH),
         nr::EXIT | nr::EXIT_GROUP => {
             moved();
+            if f.nr == nr::EXIT_GROUP {
+                io::look();
+            }
             RUN
         }
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => forks(f),

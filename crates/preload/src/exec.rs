@@ -93,10 +93,9 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
 
 /// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
 pub fn leave_image() {
-    let (Some(mut me), Some(d)) = (io::me(), attach::domain()) else {
+    let (Some(me), Some(d)) = (io::me_or_vfork_child(), attach::domain()) else {
         return;
     };
-    me.tid = process::gettid();
     let slot = record(process::getpid(), true);
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
@@ -152,12 +151,14 @@ pub fn give_up(fd: usize, why: Why, vfork: bool) {
     } else {
         fdtable::channel(fd)
     };
-    let (Some(i), Some(mut me), Some(d)) = (i, io::me(), attach::domain()) else {
+    let me = if vfork {
+        io::me_or_vfork_child()
+    } else {
+        io::me()
+    };
+    let (Some(i), Some(me), Some(d)) = (i, me, attach::domain()) else {
         return;
     };
-    if vfork {
-        me.tid = process::gettid();
-    }
     if let Some(ch) = Channel::at(d, i) {
         handback::hand_back(&me, ch, fd, true, why);
     }

@@ -42,11 +42,28 @@ pub fn me() -> Option<Me> {
     }
     Some(Me {
         tid: t.tid.get(),
+        rseq: true,
         domain,
         cpus,
         spin: MAY_SPIN.load(Relaxed),
         access: access::allowed,
     })
+}
+
+/// Who calls, where it may be a vfork child, which has its parent's thread-local block.
+pub fn me_or_vfork_child() -> Option<Me> {
+    let mut me = me()?;
+    let tid = byway_sys::process::gettid();
+    me.rseq = me.tid == tid;
+    me.tid = tid;
+    Some(me)
+}
+
+/// At the start and at the end of a process: does memory want to go back to the machine?
+pub fn look() {
+    if let Some(me) = me_or_vfork_child() {
+        byway_mem::reclaim::look(&byway_pipe::clusters::user(&me));
+    }
 }
 
 /// Begins a call on channel slot `i`.

@@ -9,4 +9,6 @@ pub mod clock;
 pub mod errno;
 pub mod file;
 pub mod process;
+pub mod rseq;
+pub mod sync;
 pub mod syscall;

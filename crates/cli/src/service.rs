@@ -1,0 +1,195 @@
+//! What a run does for its domain while the command runs: answers questions, gives back memory, brings home what the dead
+//! held, frees the slots of pipes that are gone.
+//!
+//! Invariant: everything here can also be left undone: a domain without its service works, and only keeps more memory.
+//! Not here: making and removing the domain (domain.rs).
+use crate::domain::Run;
+use byway_mem::cache::User;
+use byway_mem::domain::Domain;
+use byway_mem::layout::{CHANNELS, Class};
+use byway_mem::reclaim::{self, Band};
+use byway_mem::{registry, sweep};
+use byway_pipe::channel::Channel;
+use byway_pipe::{Me, clusters};
+use byway_sys::process;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The calling thread as a user of the domain's memory.
+pub fn user(d: Domain) -> User {
+    User::new(d, process::getpid(), process::gettid())
+}
+
+/// Every cluster that a channel of `d` has.
+pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
+    for i in 0..CHANNELS {
+        if registry::inode(d, i).is_some()
+            && let Some(ch) = Channel::at(d, i)
+        {
+            clusters::reach(ch, f);
+        }
+    }
+}
+
+/// Of a turn; requests in between do not make them more.
+const TURN: Duration = Duration::from_millis(150);
+/// Collecting asks the kernel about every descriptor of the user's processes: not more often than this.
+const COLLECT: Duration = Duration::from_secs(1);
+
+/// What the service remembers from one turn to the next.
+pub struct Service {
+    /// Of each slot, T and H at the last turn: a channel that has moved since is not at rest.
+    seen: Vec<(u64, u64)>,
+    deaths: u32,
+    collected: Instant,
+    tended: Instant,
+}
+
+impl Service {
+    pub fn new() -> Service {
+        Service {
+            seen: vec![(0, 0); CHANNELS],
+            deaths: 0,
+            collected: Instant::now(),
+            tended: Instant::now(),
+        }
+    }
+
+    /// Five times a second: memory of channels at rest, free memory over the watermark, what the dead held.
+    pub fn tend(&mut self, run: &Run) {
+        let d = run.domain;
+        if self.tended.elapsed() < TURN || d.header().slabs_used.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.tended = Instant::now();
+        let u = user(d);
+        let me = Me {
+            tid: u.who.tid,
+            rseq: true,
+            domain: d,
+            cpus: process::allowed_cpus(),
+            spin: false,
+            access: |_, _, _| false,
+        };
+        let tight = reclaim::band(&d) == Band::Shrink;
+        for i in 0..CHANNELS {
+            if let (Some(_), Some(ch)) = (registry::inode(d, i), Channel::at(d, i)) {
+                let now = (ch.t().0, ch.h().0);
+                if tight || self.seen[i] == now {
+                    clusters::trim(&me, &u, ch);
+                }
+                self.seen[i] = (ch.t().0, ch.h().0);
+            }
+        }
+        reclaim::tend(&u);
+        let h = d.header();
+        let deaths = h.death_epoch.load(Ordering::Relaxed);
+        if deaths != self.deaths && self.collected.elapsed() > COLLECT {
+            self.deaths = deaths;
+            self.collected = Instant::now();
+            // A pipe that nobody holds any more keeps what nobody read.
+            let mut clusters = 0;
+            reach(d, &mut |_| clusters += 1);
+            if clusters * Class::Jumbo.bytes() > (h.low_kib.load(Ordering::Relaxed) as usize) << 10
+            {
+                run.collect();
+            }
+            sweep::sweep(&u, |f| reach(d, f));
+        }
+    }
+}
+
+impl Run {
+    /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
+    pub fn serve(&self, cache: &Path) {
+        let h = self.domain.header();
+        // ORDER: the path was written before the request.
+        let wanted = h.scan_wanted.load(Ordering::Acquire);
+        if wanted != h.scan_done.load(Ordering::Relaxed) {
+            // SAFETY: copied byte by byte; a peer may change it meanwhile, which makes another path, not a fault.
+            let path: Vec<u8> = (0..h.scan_path.len())
+                .map(|k| unsafe { h.scan_path.as_ptr().add(k).read_volatile() })
+                .take_while(|&c| c != 0)
+                .collect();
+            let _ = crate::rewrite::ensure(cache, Path::new(OsStr::from_bytes(&path)));
+            // ORDER: the cache file before the answer.
+            h.scan_done.store(wanted, Ordering::Release);
+        }
+        if h.collect.swap(0, Ordering::Relaxed) != 0 {
+            self.collect();
+            sweep::sweep(&user(self.domain), |f| reach(self.domain, f));
+        }
+    }
+
+    /// Sleeps until somebody asks, `done` is called, or a fifth of a second has passed (a request may be a collection).
+    pub fn rest(&self) {
+        let h = self.domain.header();
+        let seen = h.scan_done.load(Ordering::Relaxed);
+        let t = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 200_000_000,
+        };
+        // SAFETY: FUTEX_WAIT on a word of the mapping.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                h.scan_wanted.as_ptr(),
+                libc::FUTEX_WAIT,
+                seen,
+                &t,
+            )
+        };
+    }
+
+    /// Ends a `rest`.
+    pub fn done(&self) {
+        let h = self.domain.header();
+        h.scan_wanted.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: FUTEX_WAKE on a word of the mapping.
+        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAKE, 1) };
+    }
+
+    /// Frees the slots of pipes that no process of this user holds any more.
+    fn collect(&self) {
+        let before: Vec<(usize, u64)> = (0..CHANNELS)
+            .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
+            .collect();
+        let mut live: HashSet<u64> = HashSet::new();
+        for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            for fd in fs::read_dir(p.path().join("fd"))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                if let Ok(to) = fs::read_link(fd.path())
+                    && let Some(n) = to
+                        .to_str()
+                        .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
+                {
+                    live.insert(n);
+                }
+            }
+        }
+        let u = user(self.domain);
+        for (i, n) in before {
+            if !live.contains(&n)
+                && let Some(line) = self.describe(i)
+                && registry::inode(self.domain, i) == Some(n)
+                && let Some(ch) = Channel::at(self.domain, i)
+            {
+                clusters::give(&u, ch, |_| false);
+                registry::release(self.domain, i);
+                if let Ok(mut gone) = self.gone.lock()
+                    && gone.len() < 100_000
+                {
+                    gone.push(line);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What alloc and free promise, on both fronts: objects are distinct, memory is theirs, exhaustion is an answer, and
+//! the audit finds each in one place.
+mod common;
+use byway_mem::audit::audit;
+use byway_mem::cache::{alloc, drain, free, hold};
+use byway_mem::domain::Domain;
+use byway_mem::layout::{Class, SLAB_BYTES};
+use byway_mem::{reclaim, stats};
+use common::{child, domain, locked_domain, user};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn both(slabs: usize, f: impl Fn(Domain)) {
+    f(domain(slabs));
+    f(locked_domain(slabs));
+}
+
+fn clean(d: &Domain) -> byway_mem::audit::Audit {
+    let a = audit(d, |_| {}).unwrap();
+    assert!(a.is_clean(), "{a:?}");
+    a
+}
+
+#[test]
+fn objects_are_distinct_and_aligned_and_writable() {
+    both(16, |d| {
+        let u = user(d);
+        for class in Class::ALL {
+            let v: Vec<u32> = (0..70).map_while(|_| alloc(&u, class)).collect();
+            assert!(v.len() >= 8 * 5, "{class:?} {}", v.len());
+            let places: HashSet<usize> = v
+                .iter()
+                .map(|&x| d.address(x, class).unwrap() as usize)
+                .collect();
+            assert_eq!(places.len(), v.len());
+            for (i, &x) in v.iter().enumerate() {
+                // SAFETY: it is ours.
+                unsafe {
+                    d.address(x, class)
+                        .unwrap()
+                        .write_bytes(i as u8, class.bytes())
+                };
+            }
+            for (i, &x) in v.iter().enumerate() {
+                let p = d.address(x, class).unwrap();
+                // SAFETY: it is ours.
+                let all = unsafe { std::slice::from_raw_parts(p, class.bytes()) };
+                assert!(all.iter().all(|&b| b == i as u8), "{class:?} {i}");
+            }
+            assert_eq!(clean(&d).held, v.len());
+            for x in v {
+                free(&u, x, class);
+            }
+            assert_eq!(clean(&d).held, 0);
+        }
+    });
+}
+
+#[test]
+fn the_last_reference_frees() {
+    both(2, |d| {
+        let u = user(d);
+        let x = alloc(&u, Class::Cluster).unwrap();
+        hold(&u, x);
+        free(&u, x, Class::Cluster);
+        assert_eq!(clean(&d).held, 1);
+        let y = alloc(&u, Class::Cluster).unwrap();
+        assert_ne!(x, y);
+        free(&u, x, Class::Cluster);
+        free(&u, y, Class::Cluster);
+        assert_eq!(clean(&d).held, 0);
+    });
+}
+
+#[test]
+fn reuse_is_lifo() {
+    both(2, |d| {
+        let u = user(d);
+        let x = alloc(&u, Class::Mbuf).unwrap();
+        free(&u, x, Class::Mbuf);
+        // One CPU, or one shared front, between the two.
+        let again = (0..100).any(|_| {
+            let y = alloc(&u, Class::Mbuf).unwrap();
+            free(&u, y, Class::Mbuf);
+            let z = alloc(&u, Class::Mbuf).unwrap();
+            free(&u, z, Class::Mbuf);
+            y == z
+        });
+        assert!(again);
+    });
+}
+
+#[test]
+fn exhaustion_is_an_answer_and_everything_can_be_had_again() {
+    both(3, |d| {
+        let u = user(d);
+        for round in 0..3 {
+            for class in Class::ALL {
+                let mut v = Vec::new();
+                while let Some(x) = alloc(&u, class) {
+                    v.push(x);
+                }
+                // Buckets of other classes in the fronts may hold a slab each.
+                assert!(
+                    v.len() >= class.of_slab(),
+                    "round {round} {class:?}: {} objects",
+                    v.len()
+                );
+                assert!(alloc(&u, class).is_none());
+                assert!(stats::class(&d, class).events.failures > 0);
+                for x in v {
+                    free(&u, x, class);
+                }
+                drain(&u);
+                reclaim::give(&u, usize::MAX);
+                clean(&d);
+            }
+        }
+        let s = Class::ALL.map(|c| stats::class(&d, c).in_use);
+        assert_eq!(s, [0; 3]);
+    });
+}
+
+#[test]
+fn what_one_process_allocates_another_frees() {
+    both(16, |d| {
+        let table: Vec<u32> = {
+            let u = user(d);
+            (0..200).map(|_| alloc(&u, Class::Mbuf).unwrap()).collect()
+        };
+        let status = child(|| {
+            let u = user(d);
+            for &x in &table {
+                free(&u, x, Class::Mbuf);
+            }
+            0
+        });
+        assert_eq!(status, 0);
+        assert_eq!(clean(&d).held, 0);
+        let e = stats::class(&d, Class::Mbuf).events;
+        assert!(e.refills > 0 && e.drains > 0, "{e:?}");
+    });
+}
+
+#[test]
+fn free_memory_goes_back_to_the_machine() {
+    both(64, |d| {
+        let u = user(d);
+        let h = d.header();
+        (
+            h.low_kib.store(1 << 10, Relaxed),
+            h.high_kib.store(2 << 10, Relaxed),
+        );
+        for class in Class::ALL {
+            let mut v = Vec::new();
+            while let Some(x) = alloc(&u, class) {
+                v.push(x);
+            }
+            assert!(v.len() * class.bytes() > 50 * SLAB_BYTES);
+            for x in v {
+                free(&u, x, class);
+            }
+            drain(&u);
+            let before = reclaim::free_bytes(&d);
+            let given = reclaim::give(&u, before - (1 << 20));
+            let after = reclaim::free_bytes(&d);
+            assert!(
+                after <= 2 << 20,
+                "{class:?}: {before} -> {after}, {given} given"
+            );
+            let present: usize = Class::ALL
+                .iter()
+                .map(|&c| stats::class(&d, c).present)
+                .sum();
+            assert!(present <= 2 << 20, "{present}");
+            clean(&d);
+        }
+    });
+}
+
+#[test]
+fn preallocation_is_there_before_it_is_wanted() {
+    both(16, |d| {
+        let u = user(d);
+        let got = reclaim::preallocate(&u, 3 << 20);
+        assert!(got >= 3 << 20, "{got}");
+        assert!(reclaim::free_bytes(&d) >= 3 << 20);
+        clean(&d);
+    });
+}

@@ -1,0 +1,154 @@
+//! The memory under a ring: up to eight clusters of 64 KiB, taken when a writer comes to their places, given back when the
+//! channel rests.
+//!
+//! ```text
+//! position   ... |  64 KiB |  64 KiB |  64 KiB | ...      the table has one entry for every 64 KiB of the ring
+//! table          [ cluster | none    | cluster | cluster ]
+//!                  R ^             a stream that flows turns over the same entries again and again: nothing is
+//!                                  allocated; an entry behind R keeps its cluster for the next turn
+//! ```
+//! Invariant: every place in [R, W), and while M is valid the 4 KiB behind W, has its cluster. Only the owner of the
+//! writers' lock takes or gives, by one atomic step an entry: a signal handler over its own thread's write may do the
+//! same at any point. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
+//! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
+use crate::Me;
+use crate::channel::{Channel, RING_CLUSTERS, Ring, SLACK};
+use byway_mem::cache::{self, User};
+use byway_mem::layout::{CHANNEL, Class};
+use byway_sys::process;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+const BYTES: u64 = Class::Jumbo.bytes() as u64;
+
+/// The calling thread as a user of the domain's memory.
+pub fn user(me: &Me) -> User {
+    let pid = process::getpid();
+    if me.rseq {
+        User::new(me.domain, pid, me.tid)
+    } else {
+        User::without_rseq(me.domain, pid, me.tid)
+    }
+}
+
+/// Sees to it that the places from `pos` on have memory: `n` of them and room for a pump behind. How many have, `n` at
+/// most. Under the writers' lock.
+#[inline]
+pub fn back(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
+    let last = pos + n as u64 + SLACK - 1;
+    // Nearly always both ends are there, and nothing lies between.
+    if last - pos < BYTES && ring.has(pos) && ring.has(last) {
+        return n;
+    }
+    take_all(me, ch, ring, pos, n)
+}
+
+#[cold]
+fn take_all(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
+    let end = pos + n as u64 + SLACK;
+    let mut at = pos;
+    while at < end {
+        if !ring.has(at) && !take(me, ch, ring, at) {
+            return (at - pos).saturating_sub(SLACK) as usize;
+        }
+        at = (at / BYTES + 1) * BYTES;
+    }
+    n
+}
+
+fn take(me: &Me, ch: &Channel, ring: Ring, at: u64) -> bool {
+    let u = user(me);
+    let Some(unit) = cache::alloc(&u, Class::Jumbo) else {
+        return false;
+    };
+    let entry = &ch.table.0[ring.entry(at)];
+    // ORDER: a handler over this very write may have been faster; then its cluster is the one.
+    if entry
+        .compare_exchange(0, unit + 1, AcqRel, Relaxed)
+        .is_err()
+    {
+        cache::free(&u, unit, Class::Jumbo);
+        return true;
+    }
+    mark(me, ch, unit);
+    true
+}
+
+fn mark(me: &Me, ch: &Channel, unit: u32) {
+    if let Some(o) = me.domain.object(unit) {
+        o.mark.store(
+            CHANNEL | me.domain.slot_of(ch as *const Channel as usize),
+            Relaxed,
+        );
+    }
+}
+
+/// Gives back every cluster that `keep` does not want; how many went. Under the writers' lock, or where nobody else is.
+pub fn give(u: &User, ch: &Channel, keep: impl Fn(usize) -> bool) -> usize {
+    let mut gone = 0;
+    for (i, entry) in ch.table.0.iter().enumerate() {
+        let unit = entry.load(Relaxed);
+        if unit == 0 || keep(i) {
+            continue;
+        }
+        if let Some(o) = u.domain.object(unit - 1) {
+            o.mark.store(u.who.pid, Relaxed);
+        }
+        // ORDER: the mark before the table loses it.
+        if entry.compare_exchange(unit, 0, AcqRel, Relaxed).is_ok()
+            && u.domain.address(unit - 1, Class::Jumbo).is_some()
+        {
+            cache::free(u, unit - 1, Class::Jumbo);
+            gone += 1;
+        }
+    }
+    gone
+}
+
+/// Of a channel that rests: what neither [R, W) nor a pump needs goes back. Called by a thread that no handler of a
+/// carried write interrupts. How many clusters went; none if the channel is in use.
+pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
+    if ch.table.0.iter().all(|e| e.load(Relaxed) == 0) {
+        return 0;
+    }
+    let t = ch.t();
+    if t.wl() != 0 || ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+        return 0;
+    }
+    let t = ch.t();
+    let r = ch.h().r();
+    let w = t.wide(r);
+    let mut gone = 0;
+    if t.wl() == me.tid && ch.facts.0.intent.load(Relaxed) == 0 {
+        let used = if t.closed() { 0 } else { w - r };
+        let end = if ch.m().valid() {
+            r + used + SLACK
+        } else {
+            r + used
+        };
+        let needs = |i: usize| {
+            let mut at = r;
+            while at < end {
+                if (at / BYTES) as usize % RING_CLUSTERS == i {
+                    return true;
+                }
+                at = (at / BYTES + 1) * BYTES;
+            }
+            false
+        };
+        // More than a ring: a state that none of us writes.
+        if used <= RING_CLUSTERS as u64 * BYTES {
+            gone = give(u, ch, needs);
+        }
+    }
+    crate::lock::drop(me, ch);
+    gone
+}
+
+/// Every cluster that a channel has.
+pub fn reach(ch: &Channel, f: &mut dyn FnMut(u32)) {
+    for e in &ch.table.0 {
+        if let Some(unit) = e.load(Relaxed).checked_sub(1) {
+            f(unit);
+        }
+    }
+}
