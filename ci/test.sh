@@ -9,6 +9,10 @@ step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 step cargo test --release --workspace --quiet
+# The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
+step cargo test --release --package byway-mem --features crash --quiet
+step cargo test --package byway-mem --features crash --quiet
+step ci/loom.sh
 step ci/model.sh
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --

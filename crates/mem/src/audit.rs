@@ -7,7 +7,7 @@ use crate::domain::Domain;
 use crate::layout::*;
 use crate::reclaim::{enter, leave};
 use crate::scratch::Scratch;
-use crate::sweep::{each_out, in_buckets, is_gone};
+use crate::sweep::{each_out, in_buckets};
 use byway_sys::process;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -96,7 +96,7 @@ fn once(d: &Domain, reach: &impl Fn(&mut dyn FnMut(u32))) -> Option<Audit> {
     each_out(d, |unit, o| {
         if !seen.has(unit as usize) {
             let mark = o.mark.load(Relaxed);
-            let holds = mark & CHANNEL == 0 && (mark == alive || !is_gone(mark));
+            let holds = mark & CHANNEL == 0 && (mark == alive || !process::is_gone(mark));
             if holds {
                 alive = mark;
                 a.held += 1;

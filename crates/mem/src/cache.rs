@@ -19,6 +19,7 @@ use crate::weak::{Edge, order};
 use crate::{bucket, reclaim, slab};
 use byway_sys::process;
 use byway_sys::rseq::{self, Area, Bounds};
+use core::marker::PhantomData;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -33,6 +34,8 @@ pub struct User {
     fronts: usize,
     buckets: usize,
     objects: usize,
+    /// The area is this thread's alone.
+    stays: PhantomData<*mut ()>,
 }
 
 /// What a front could do.
@@ -75,6 +78,7 @@ impl User {
             fronts: &raw const *domain.front(0) as usize,
             buckets: domain.buckets(),
             objects: domain.objects(),
+            stays: PhantomData,
         }
     }
     /// As `new`, for a thread that restartable sequences are not for: a vfork child, which has its parent's area.
@@ -83,6 +87,10 @@ impl User {
             area: None,
             ..User::new(domain, pid, tid)
         }
+    }
+    /// On a CPU that has no front: the shared ones do.
+    fn is_beyond(&self) -> bool {
+        self.area.is_some_and(|a| a.cpu() as usize >= CPUS)
     }
     /// Counts an event of `class` where this thread runs.
     pub(crate) fn tell(&self, class: Class, f: impl FnOnce(&Counters) -> u64) {
@@ -304,6 +312,9 @@ pub fn alloc(u: &User, class: Class) -> Option<u32> {
 #[inline(never)]
 fn slow(u: &User, class: Class) -> Option<u32> {
     let d = &u.domain;
+    if u.is_beyond() {
+        return slow(&User::without_rseq(*d, u.who.pid, u.who.tid), class);
+    }
     for _ in 0..8 {
         // The one before may do.
         u.load(class, None, true);
@@ -405,6 +416,9 @@ pub fn free(u: &User, unit: u32, class: Class) {
 #[inline(never)]
 fn slow_free(u: &User, unit: u32, class: Class) {
     let d = &u.domain;
+    if u.is_beyond() {
+        return slow_free(&User::without_rseq(*d, u.who.pid, u.who.tid), unit, class);
+    }
     for _ in 0..8 {
         u.load(class, None, false);
         match u.push(class, unit) {

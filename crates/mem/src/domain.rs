@@ -8,7 +8,7 @@ use crate::layout::*;
 use byway_sys::errno::{EINVAL, Ret, failed};
 use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A joined domain: its base address in this process, and its geometry.
 #[derive(Clone, Copy)]
@@ -137,6 +137,21 @@ impl Domain {
         let at = self.base + EXECS_AT + (i % EXECS) * size_of::<ExecRecord>();
         // SAFETY: inside the mapping; only atomics.
         unsafe { &*(at as *const ExecRecord) }
+    }
+
+    /// Place `i` of the participants' table.
+    pub fn participant(&self, i: usize) -> &'static AtomicU32 {
+        let at = self.base + PARTS_AT + i % PARTICIPANTS * 4;
+        // SAFETY: inside the mapping, aligned.
+        unsafe { &*(at as *const AtomicU32) }
+    }
+
+    /// Wakes the service of the run.
+    pub fn call_service(&self) {
+        const FUTEX_WAKE: usize = 1;
+        let word = &raw const self.header().scan_wanted as usize;
+        // SAFETY: FUTEX_WAKE of a word in the mapping.
+        unsafe { call3(nr::FUTEX, word, FUTEX_WAKE, i32::MAX as usize) };
     }
 
     pub fn slab(&self, i: usize) -> Option<&'static Slab> {

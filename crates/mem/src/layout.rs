@@ -10,6 +10,7 @@
 //! COUNTERS_AT  counters            one line per CPU and class
 //! CHANNELS_AT  channel slots       CHANNELS x 512 B
 //! EXECS_AT     exec records        EXECS x 64 B
+//! PARTS_AT     participants        PARTICIPANTS x 4 B
 //! SLABS_AT     slab table          384 B each                          up to here reserved when the domain is made
 //!              buckets             BUCKETS x 256 B                     a page at a time, when first used
 //!              objects             8 B for each unit of the arena      a slab's part when it is taken
@@ -25,6 +26,7 @@ pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
+pub const PARTICIPANTS: usize = 2048;
 
 /// The arena is counted in units of one mbuf.
 pub const UNIT: usize = 256;
@@ -50,7 +52,8 @@ pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
 pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
 pub const CHANNELS_AT: usize = COUNTERS_AT + 16384;
 pub const EXECS_AT: usize = CHANNELS_AT + CHANNELS * CHANNEL_BYTES;
-pub const SLABS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
+pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
+pub const SLABS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
 
 /// Where the parts lie whose place depends on the number of slabs.
 #[derive(Clone, Copy)]
@@ -139,6 +142,8 @@ pub mod flags {
     pub const NO_MEMORY: u32 = 8;
     /// No restartable sequences: fronts under locks.
     pub const NO_RSEQ: u32 = 16;
+    /// Named FIFOs stay the kernel's.
+    pub const NO_FIFO: u32 = 32;
 }
 
 /// The first page.
@@ -158,6 +163,11 @@ pub struct Header {
     pub death_epoch: AtomicU32,
     /// Raised when slots or slabs run short; the creator collects.
     pub collect: AtomicU32,
+    /// Raised when a FIFO's holders are to be looked at; the thread that enters or removes FIFOs.
+    pub prove: AtomicU32,
+    /// Cycle count of the next look whether the service lives.
+    pub service_look: AtomicU64,
+    pub fifo_lock: AtomicU32,
     /// A file whose verdict is wanted: `scan_seq` odd while one process writes the path.
     pub scan_lock: AtomicU32,
     pub scan_wanted: AtomicU32,

@@ -16,6 +16,7 @@ pub mod hints;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod models;
+pub mod participants;
 pub mod reclaim;
 pub mod registry;
 pub mod scratch;

@@ -6,6 +6,7 @@
 use crate::domain::Domain;
 use crate::layout::CHANNELS;
 use crate::weak::{Edge, order};
+use byway_sys::process;
 use byway_sys::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// The key at the head of every channel slot.
@@ -91,10 +92,39 @@ pub fn release(d: Domain, i: usize) {
     key(d, i).release();
 }
 
+/// Device and inode number that slot `i` stands for, if it is in use.
+pub fn object(d: Domain, i: usize) -> Option<(u64, u64)> {
+    inode(d, i).map(|n| (key(d, i).dev.load(Relaxed), n))
+}
+
 /// The inode number that slot `i` stands for, if it is in use.
 pub fn inode(d: Domain, i: usize) -> Option<u64> {
     match key(d, i).tag.load(Relaxed) {
         0 | 1 => None,
         t => Some(t - 2),
     }
+}
+
+/// Calls `f` while no named FIFO is entered or removed by another.
+///
+/// The lock of a dead thread is taken over: each step under it leaves the registry as it should be.
+pub fn alone<R>(d: &Domain, tid: u32, f: impl FnOnce() -> R) -> R {
+    let lock = &d.header().fifo_lock;
+    let mut turns = 0u32;
+    loop {
+        let owner = lock.load(Relaxed);
+        turns += 1;
+        let dead = || turns.is_multiple_of(32) && process::is_dead(owner);
+        if (owner == 0 || owner == tid || dead())
+            // ORDER: what the last owner did is seen.
+            && lock.compare_exchange(owner, tid, Acquire, Relaxed).is_ok()
+        {
+            break;
+        }
+        process::nap(50);
+    }
+    let r = f();
+    // ORDER: what was done comes before the end.
+    lock.store(0, Release);
+    r
 }

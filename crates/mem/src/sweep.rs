@@ -10,38 +10,12 @@ use crate::layout::*;
 use crate::reclaim::{enter, leave};
 use crate::scratch::Scratch;
 use crate::{bucket, slab};
-use byway_sys::errno::failed;
+use byway_sys::process;
 use byway_sys::sync::Ordering::{AcqRel, Relaxed};
-use byway_sys::syscall::call3;
-use byway_sys::{file, process};
 use core::cell::Cell;
 
 /// LINUX PID_MAX_LIMIT: no process has this id, or a larger one.
 const PIDS: usize = 1 << 22;
-
-/// Whether process `pid` has ended, with all its threads.
-///
-/// LINUX a process whose first thread has ended goes on, and looks like a zombie in /proc; a pidfd of it is readable
-/// only when the last thread has ended.
-pub fn is_gone(pid: u32) -> bool {
-    const PIDFD_OPEN: usize = 434;
-    const ESRCH: isize = -3;
-    if pid as usize >= PIDS {
-        return true;
-    }
-    if !process::is_dead(pid) {
-        return false;
-    }
-    // SAFETY: no pointers.
-    let fd = unsafe { call3(PIDFD_OPEN, pid as usize, 0, 0) };
-    if failed(fd) {
-        // On doubt it is alive.
-        return fd == ESRCH;
-    }
-    let (_, events) = file::poll1(fd as usize, file::POLLIN, 0);
-    file::close(fd as usize);
-    events & file::POLLIN != 0
-}
 
 /// The ids that a sweep has asked about: the kernel is asked once about each.
 struct Asked {
@@ -73,7 +47,7 @@ impl Asked {
         if self.alive.has(pid as usize) {
             return false;
         }
-        let dead = is_gone(pid);
+        let dead = process::is_gone(pid);
         if pid as usize >= PIDS {
             // Left behind on purpose (cache.rs), or a stranger's number: as good as dead.
             self.nobody = true;
@@ -160,7 +134,12 @@ fn walk(u: &User, reach: impl FnOnce(&mut dyn FnMut(u32))) -> Option<Found> {
                 return false;
             }
             if mark != still.get() && mark != other.get() {
-                if is_gone(mark) { &still } else { &other }.set(mark);
+                if process::is_gone(mark) {
+                    &still
+                } else {
+                    &other
+                }
+                .set(mark);
             }
             mark == still.get()
         });

@@ -147,10 +147,8 @@ fn free_memory_goes_back_to_the_machine() {
     both(64, |d| {
         let u = user(d);
         let h = d.header();
-        (
-            h.low_kib.store(1 << 10, Relaxed),
-            h.high_kib.store(2 << 10, Relaxed),
-        );
+        h.low_kib.store(1 << 10, Relaxed);
+        h.high_kib.store(2 << 10, Relaxed);
         for class in Class::ALL {
             let mut v = Vec::new();
             while let Some(x) = alloc(&u, class) {
@@ -185,6 +183,26 @@ fn preallocation_is_there_before_it_is_wanted() {
         let got = reclaim::preallocate(&u, 3 << 20);
         assert!(got >= 3 << 20, "{got}");
         assert!(reclaim::free_bytes(&d) >= 3 << 20);
+        clean(&d);
+    });
+}
+
+#[test]
+fn a_small_wish_is_a_small_gift() {
+    both(16, |d| {
+        let u = user(d);
+        let mut v = Vec::new();
+        while let Some(x) = alloc(&u, Class::Cluster) {
+            v.push(x);
+        }
+        v.into_iter().for_each(|x| free(&u, x, Class::Cluster));
+        for want in [1, 4096, SLAB_BYTES] {
+            let given = reclaim::give(&u, want);
+            assert!(
+                given >= want && given < want + SLAB_BYTES,
+                "{given} of {want}"
+            );
+        }
         clean(&d);
     });
 }

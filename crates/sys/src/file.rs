@@ -55,6 +55,17 @@ pub fn identity(fd: usize) -> Option<Ident> {
     })
 }
 
+/// Whether the pipe behind `fd` has no name: it lives in the kernel's own file system for pipes.
+///
+/// LINUX statfs(2): PIPEFS_MAGIC.
+pub fn is_nameless(fd: usize) -> bool {
+    const PIPEFS_MAGIC: u64 = 0x5049_5045;
+    let mut st = [0u64; 15];
+    // SAFETY: `st` is as large as the kernel's struct statfs (120 bytes).
+    let r = unsafe { call3(nr::FSTATFS, fd, st.as_mut_ptr() as usize, 0) };
+    failed(r) || st[0] == PIPEFS_MAGIC
+}
+
 /// Whether no file can be found at the path that `p` points to (NUL terminated, checked by the kernel).
 pub fn absent(p: usize) -> bool {
     // SAFETY: access(2) only reads the path, and fails with EFAULT where it cannot.

@@ -3,6 +3,7 @@
 //! Invariant: "dead" is said only when the kernel says so; on doubt a thread is alive.
 //! Not here: anything about what the dead one held.
 use crate::errno::failed;
+use crate::file;
 use crate::syscall::{call3, call6, nr};
 
 /// The kernel's thread id.
@@ -68,6 +69,31 @@ pub fn is_dead(tid: u32) -> bool {
         Some(i) if i + 2 < text.len() => text[i + 2] == b'Z' || text[i + 2] == b'X',
         _ => false,
     }
+}
+
+/// Whether process `pid` has ended, with all its threads.
+///
+/// LINUX a process whose first thread has ended goes on, and looks like a zombie in /proc; a pidfd of it is readable
+/// only when the last thread has ended.
+pub fn is_gone(pid: u32) -> bool {
+    /// LINUX PID_MAX_LIMIT.
+    const PIDS: u32 = 1 << 22;
+    const ESRCH: isize = -3;
+    if pid >= PIDS {
+        return true;
+    }
+    if !is_dead(pid) {
+        return false;
+    }
+    // SAFETY: no pointers.
+    let fd = unsafe { call3(nr::PIDFD_OPEN, pid as usize, 0, 0) };
+    if failed(fd) {
+        // On doubt it is alive.
+        return fd == ESRCH;
+    }
+    let (_, events) = file::poll1(fd as usize, file::POLLIN, 0);
+    file::close(fd as usize);
+    events & file::POLLIN != 0
 }
 
 /// Sleeps for about `us` microseconds; a signal ends it early.

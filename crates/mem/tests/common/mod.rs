@@ -1,5 +1,6 @@
 //! A domain in anonymous shared memory, and processes that use it.
 #![allow(dead_code)]
+pub mod sequence;
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Class, Geometry, LOCKED, MAGIC, flags};
@@ -54,6 +55,8 @@ pub fn start(f: impl FnOnce() -> i32) -> i32 {
         let pid = libc::fork();
         assert!(pid >= 0);
         if pid == 0 {
+            // A test that fails leaves nobody behind.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
             libc::_exit(r.unwrap_or(99));
         }
