@@ -15,11 +15,13 @@ run() { # name, command...
   grep '^ok .*skip' <<<"$text"
   pass=$((pass + p)); fail=$((fail + n))
 }
-rm -f "$out/static_cat"
-cc -O2 -Wall -static -o "$out/static_cat" tests/conformance/static_cat.c 2>/dev/null || echo "skipped: no static libc, the static cases of life are left out"
+for name in static_cat fifo_static; do
+  rm -f "$out/$name"
+  cc -O2 -Wall -static -o "$out/$name" tests/conformance/$name.c 2>/dev/null || echo "skipped: no static libc, the cases with $name are left out"
+done
 names=
 for c in tests/conformance/*.c; do
-  name=$(basename "$c" .c); [ "$name" = static_cat ] && continue
+  name=$(basename "$c" .c); case $name in static_cat | fifo_static | fifo_common) continue ;; esac
   cc -O2 -Wall -pthread -o "$out/$name" "$c" || exit 1
   names="$names $name"
 done

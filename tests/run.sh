@@ -115,5 +115,27 @@ G
     is "Go reads the rest" "$("$byway" run -- bash -c 'cat text | { read -r _; ./gocat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
   fi
 fi
+# FIFOs between runs: started in either order; the run that serves them all ends, or is killed, in between.
+carried() { grep -q "fifo:.* [1-9][0-9]* bytes carried" "$1" && echo yes || cat "$1"; }
+mkfifo -m 600 ff; big=$(head -c 300M /dev/zero | md5sum)
+"$byway" run --explain -- md5sum <ff >out1 2>err1 & sleep 0.2
+"$byway" run --explain -- head -c 300M /dev/zero >ff 2>err2; wait
+is "FIFO from run to run" "$(cat out1)" "$big"
+is "redirected outside of the runs" "$(carried err2)" yes
+"$byway" run --explain -- sh -c 'head -c 300M /dev/zero >ff' 2>err2 & sleep 0.2
+is "writer first" "$("$byway" run -- sh -c 'md5sum <ff')" "$big"; wait
+is "and carried" "$(carried err2)" yes
+"$byway" run --private --explain -- sh -c 'head -c 30M /dev/zero >ff' 2>err2 &
+is "--private" "$("$byway" run -- sh -c 'md5sum <ff')" "$(head -c 30M /dev/zero | md5sum)"; wait
+has "--private" "$(cat err2)" "  0 bytes carried"
+for how in TERM KILL; do
+  "$byway" run -- sleep 60 & first=$!; sleep 0.2
+  "$byway" run -- sh -c 'md5sum <ff' >out1 & sleep 0.2
+  "$byway" run -- sh -c 'head -c 150M /dev/zero; sleep 0.3; head -c 150M /dev/zero' >ff &
+  sleep 0.3; kill -$how $first; wait 2>/dev/null
+  is "the serving run gets SIG$how" "$(cat out1)" "$big"
+done 2>/dev/null
+"$byway" run -- true
+is "nothing left" "$(find /dev/shm -path "*byway-$(id -u)/*")" ""
 echo "run: $passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,14 +1,16 @@
 //! A run's domain, from the side that makes it: create, describe, remove.
 //!
-//! Invariant: the file is 0600 in a 0700 folder of this user, and is gone when the value is dropped; a domain whose
-//! creator was killed is removed by the next run.
-//! Not here: the layout (crate mem), the work while the command runs (service.rs).
+//! Invariant: the file is 0600 in a 0700 folder of this user, and is gone when the last run's value is dropped; a
+//! domain whose runs were killed is removed by the next run.
+//! Not here: the layout (crate mem), who shares it (members.rs), the work while the command runs (service.rs).
 use crate::flags::Memory;
+use crate::members;
 use byway_mem::domain::Domain;
+use byway_mem::layout::flags;
 use byway_mem::layout::{CHANNELS, Geometry, MAGIC};
 use byway_mem::{reclaim, registry};
 use byway_pipe::channel::{Channel, Why};
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -65,11 +67,47 @@ pub fn usable(dir: &Path) -> Result<(), String> {
 }
 
 impl Run {
-    /// Makes a new domain.
+    /// Joins the domain that this user's runs share, or makes it; a new one for a run that wants something of its own.
     ///
     /// # Errors
     /// A sentence: what could not be made, and what to try.
-    pub fn create(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
+    pub fn obtain(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
+        let dir = folder();
+        for _ in 0..5 {
+            usable(&dir)?;
+            // Another run may have ended, and removed the empty folder, in between.
+            let Ok(lock) = members::hold(&dir) else {
+                continue;
+            };
+            if !dir.exists() {
+                continue;
+            }
+            sweep(&dir);
+            let cpus = byway_sys::process::allowed_cpus();
+            let found = if memory.private || flags != 0 {
+                None
+            } else {
+                members::shared(&dir, cache, cpus)
+            };
+            let run = match found {
+                Some((path, domain)) => Ok(Run {
+                    path,
+                    domain,
+                    gone: Mutex::new(Vec::new()),
+                }),
+                None => Run::create(cache, flags, memory),
+            };
+            drop(lock);
+            return run;
+        }
+        Err(format!(
+            "shared-memory folder {}: it vanishes",
+            dir.display()
+        ))
+    }
+
+    /// Makes a new domain.
+    fn create(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
         let geometry = Geometry::of(memory.slabs());
         let dir = folder();
         let say = |e: std::io::Error| {
@@ -79,24 +117,14 @@ impl Run {
             )
         };
         let path = dir.join(format!("run-{}", std::process::id()));
-        let mut tries = 0;
-        let f = loop {
-            usable(&dir)?;
-            sweep(&dir);
-            let _ = fs::remove_file(&path);
-            let f = fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path);
-            tries += 1;
-            match f {
-                // Another run ended and removed the empty folder in between.
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound && tries < 5 => continue,
-                f => break f.map_err(say)?,
-            }
-        };
+        let _ = fs::remove_file(&path);
+        let f = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(say)?;
         if let Err(e) = f.set_len(geometry.bytes as u64) {
             let _ = fs::remove_file(&path);
             return Err(say(e));
@@ -139,7 +167,10 @@ impl Run {
             std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len())
         };
         let relaxed = Ordering::Relaxed;
-        h.flags.store(flags, relaxed);
+        let shared = flags == 0 && !memory.private;
+        h.flags
+            .store(if shared { flags::SHARED } else { flags }, relaxed);
+        members::enter(&domain, std::process::id());
         h.creator.store(std::process::id(), relaxed);
         h.cpus.store(byway_sys::process::allowed_cpus(), relaxed);
         h.cycles_per_us.store(cycles_per_us(), relaxed);
@@ -164,18 +195,31 @@ impl Run {
     pub fn path(&self) -> &Path {
         &self.path
     }
+    /// What the preload library is told: the file, and the run.
+    pub fn name(&self) -> OsString {
+        let mut n = self.path.as_os_str().to_owned();
+        n.push(format!(":{}", std::process::id()));
+        n
+    }
 
     /// Each channel on standard error: the kernel's number of the pipe, the programs at its ends, what was carried, how
     /// many calls were left to the kernel, and, if something was not carried, why.
     pub fn explain(&self) {
         let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
-        let now = (0..CHANNELS).filter_map(|i| self.describe(i));
+        let now = (0..CHANNELS).filter_map(|i| self.own(i));
         for line in gone.into_iter().chain(now) {
             eprintln!("byway: {line}");
         }
     }
 
-    pub(crate) fn describe(&self, i: usize) -> Option<String> {
+    /// As `describe`, if slot `i` came into being in this run, or is a FIFO, which is everybody's.
+    pub(crate) fn own(&self, i: usize) -> Option<String> {
+        let ch = Channel::at(self.domain, i)?;
+        let run = ch.facts.0.run.load(Ordering::Relaxed);
+        (ch.is_fifo() || run == std::process::id()).then(|| self.describe(i))?
+    }
+
+    fn describe(&self, i: usize) -> Option<String> {
         let n = registry::inode(self.domain, i)?;
         let ch = Channel::at(self.domain, i)?;
         let relaxed = Ordering::Relaxed;
@@ -215,7 +259,8 @@ impl Run {
             Why::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(
-            "pipe:[{n}]  {} -> {}  {carried} bytes carried, {calls} call{} left to the kernel{reason}",
+            "{}:[{n}]  {} -> {}  {carried} bytes carried, {calls} call{} left to the kernel{reason}",
+            if ch.is_fifo() { "fifo" } else { "pipe" },
             name(&ch.writer.0.name),
             name(&ch.reader.0.name),
             if calls == 1 { "" } else { "s" },
@@ -225,7 +270,11 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let lock = self.path.parent().map(members::hold);
+        if members::leave(&self.domain, std::process::id()) {
+            let _ = fs::remove_file(&self.path);
+        }
+        drop(lock);
         // Only an empty folder goes.
         if let Some(dir) = self.path.parent()
             && std::env::var_os("BYWAY_SHM").is_none()
@@ -235,16 +284,18 @@ impl Drop for Run {
     }
 }
 
-/// Removes domains whose creator is gone.
+/// Removes domains whose runs are all gone, and files that are none of this version and whose maker is gone. Under the
+/// folder's lock.
 fn sweep(dir: &Path) {
-    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if let Some(pid) = e
-            .file_name()
-            .to_str()
-            .and_then(|s| s.strip_prefix("run-")?.parse::<u32>().ok())
-            && byway_sys::process::is_dead(pid)
-        {
-            let _ = fs::remove_file(e.path());
+    for path in members::files(dir) {
+        let name = path.file_name().and_then(|n| n.to_str());
+        let maker = name.and_then(|n| n.strip_prefix("run-")?.parse::<u32>().ok());
+        let gone = match members::open(&path) {
+            Some(d) => members::alive(&d).is_empty(),
+            None => true,
+        };
+        if gone && maker.is_none_or(byway_sys::process::is_gone) {
+            let _ = fs::remove_file(&path);
         }
     }
 }

@@ -91,6 +91,9 @@ pub struct Memory {
     #[arg(long, value_name = "MIB", default_value_t = 128,
           value_parser = clap::value_parser!(u32).range(1..=MOST_MIB))]
     pub memory: u32,
+    /// Shared memory for this run alone; else all runs of a user share theirs, so that FIFOs between them are carried
+    #[arg(long)]
+    pub private: bool,
     /// Make this much ready at the start, MiB
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub preallocate: u32,
@@ -111,6 +114,7 @@ impl Default for Memory {
     fn default() -> Memory {
         Memory {
             memory: 128,
+            private: false,
             preallocate: 0,
             low: 8,
             high: None,
@@ -122,6 +126,16 @@ impl Default for Memory {
 impl Memory {
     pub fn slabs(&self) -> usize {
         ((self.memory as usize) << 20) / SLAB_BYTES
+    }
+    fn is_usual(&self) -> bool {
+        let m = Memory::default();
+        (
+            self.memory,
+            self.preallocate,
+            self.low,
+            self.high,
+            self.decay,
+        ) == (m.memory, m.preallocate, m.low, m.high, m.decay)
     }
     /// What was made ready stays.
     pub fn low(&self) -> u32 {
@@ -186,6 +200,8 @@ enum Forbidden {
     Rewrite,
     /// Shared memory for rings
     Memory,
+    /// Named FIFOs
+    Fifo,
     /// Restartable sequences in the allocator: a lock instead (also: BYWAY_RSEQ=off)
     Rseq,
 }
@@ -197,6 +213,7 @@ impl Forbidden {
             Forbidden::Spin => flags::NO_SPIN,
             Forbidden::Rewrite => flags::NO_REWRITE,
             Forbidden::Memory => flags::NO_MEMORY,
+            Forbidden::Fifo => flags::NO_FIFO,
             Forbidden::Rseq => flags::NO_RSEQ,
         }
     }
@@ -209,9 +226,11 @@ pub fn main() -> i32 {
             off,
             explain,
             forbid,
-            memory,
+            mut memory,
             command,
         } => {
+            // Figures of its own are figures of a domain of its own.
+            memory.private |= !memory.is_usual();
             let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
             run::run(off, explain, forbidden, &memory, &command)
         }

@@ -5,6 +5,7 @@
 //! Not here: what the preload library does.
 use crate::domain::{self, Run, c_string};
 use crate::flags::Memory;
+use crate::members;
 use crate::rewrite;
 use crate::service::Service;
 use byway_mem::layout::flags;
@@ -131,7 +132,7 @@ pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, PathBuf
             return Err(format!("{} cannot be rewritten: {why}", path.display()));
         }
     }
-    let run = Run::create(&cache, forbidden, memory)?;
+    let run = Run::obtain(&cache, forbidden, memory)?;
     Ok((run, cache, library))
 }
 
@@ -155,7 +156,7 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
     child
         .args(&command[1..])
         .env("LD_PRELOAD", preload)
-        .env("BYWAY", run.path());
+        .env("BYWAY", run.name());
     // Signals meant for the command reach it: those of the terminal by themselves, the others through us. They are
     // taken over only after the start, so the command inherits what we were given.
     if let Err(e) = c_string(&command[0]) {
@@ -180,12 +181,19 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
     let ended = AtomicBool::new(false);
     let status = std::thread::scope(|s| {
         s.spawn(|| {
-            let mut service = Service::new();
+            let mut service = Service::new(run);
+            let mut served = false;
             while !ended.load(Ordering::Relaxed) {
-                run.serve(cache);
-                run.rest();
-                service.tend(run);
+                let serves = members::serves(&run.domain, &mut served);
+                if serves {
+                    run.serve(cache);
+                }
+                run.rest(serves);
+                if serves {
+                    service.tend(run);
+                }
             }
+            service.end(served);
         });
         let status = wait(pid);
         ended.store(true, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! Invariant: everything here can also be left undone: a domain without its service works, and only keeps more memory.
 //! Not here: making and removing the domain (domain.rs).
 use crate::domain::Run;
+use crate::fifo::{self, Fifos};
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNELS, Class};
@@ -17,12 +18,27 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The calling thread as a user of the domain's memory.
 pub fn user(d: Domain) -> User {
     User::new(d, process::getpid(), process::gettid())
+}
+
+/// The same, as a user of channels.
+pub fn me(u: &User) -> Me {
+    Me {
+        tid: u.who.tid,
+        rseq: true,
+        domain: u.domain,
+        cpus: process::allowed_cpus(),
+        spin: false,
+        abandoned: fifo::abandoned,
+        heard: || true,
+        access: |_, _, _| false,
+    }
 }
 
 /// Every cluster that a channel of `d` has.
@@ -46,36 +62,39 @@ pub struct Service {
     /// Of each slot, T and H at the last turn: a channel that has moved since is not at rest.
     seen: Vec<(u64, u64)>,
     deaths: u32,
+    fifos: Arc<Fifos>,
     collected: Instant,
     tended: Instant,
 }
 
 impl Service {
-    pub fn new() -> Service {
+    pub fn new(run: &Run) -> Service {
         Service {
             seen: vec![(0, 0); CHANNELS],
             deaths: 0,
+            fifos: Fifos::new(run.domain, run.path()),
             collected: Instant::now(),
             tended: Instant::now(),
+        }
+    }
+
+    /// The end of the service: who opens a FIFO from now on is not seen.
+    pub fn end(&self, served: bool) {
+        if served {
+            self.fifos.end();
         }
     }
 
     /// Five times a second: memory of channels at rest, free memory over the watermark, what the dead held.
     pub fn tend(&mut self, run: &Run) {
         let d = run.domain;
+        self.fifos.prove();
         if self.tended.elapsed() < TURN || d.header().slabs_used.load(Ordering::Relaxed) == 0 {
             return;
         }
         self.tended = Instant::now();
         let u = user(d);
-        let me = Me {
-            tid: u.who.tid,
-            rseq: true,
-            domain: d,
-            cpus: process::allowed_cpus(),
-            spin: false,
-            access: |_, _, _| false,
-        };
+        let me = me(&u);
         let tight = reclaim::band(&d) == Band::Shrink;
         for i in 0..CHANNELS {
             if let (Some(_), Some(ch)) = (registry::inode(d, i), Channel::at(d, i)) {
@@ -126,13 +145,20 @@ impl Run {
         }
     }
 
-    /// Sleeps until somebody asks, `done` is called, or a fifth of a second has passed (a request may be a collection).
-    pub fn rest(&self) {
+    /// Sleeps until somebody asks, `done` is called, or a fifth of a second has passed (a request may be a collection);
+    /// for a moment only if a FIFO is to be looked at again.
+    pub fn rest(&self, serves: bool) {
         let h = self.domain.header();
-        let seen = h.scan_done.load(Ordering::Relaxed);
+        // Whoever does not serve is not to wake for each question.
+        let seen = if serves {
+            h.scan_done.load(Ordering::Relaxed)
+        } else {
+            h.scan_wanted.load(Ordering::Relaxed)
+        };
+        let waiting = serves && h.prove.load(Ordering::Relaxed) != 0;
         let t = libc::timespec {
             tv_sec: 0,
-            tv_nsec: 200_000_000,
+            tv_nsec: if waiting { 5_000_000 } else { 200_000_000 },
         };
         // SAFETY: FUTEX_WAIT on a word of the mapping.
         unsafe {
@@ -150,8 +176,7 @@ impl Run {
     pub fn done(&self) {
         let h = self.domain.header();
         h.scan_wanted.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: FUTEX_WAKE on a word of the mapping.
-        unsafe { libc::syscall(libc::SYS_futex, h.scan_wanted.as_ptr(), libc::FUTEX_WAKE, 1) };
+        self.domain.call_service();
     }
 
     /// Frees the slots of pipes that no process of this user holds any more.
@@ -160,6 +185,10 @@ impl Run {
             .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
             .collect();
         let mut live: HashSet<u64> = HashSet::new();
+        let mut named: HashSet<(u64, u64)> = HashSet::new();
+        fifo::each_fifo(|_, _, key| {
+            named.insert(key);
+        });
         for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
             for fd in fs::read_dir(p.path().join("fd"))
                 .into_iter()
@@ -177,18 +206,47 @@ impl Run {
         }
         let u = user(self.domain);
         for (i, n) in before {
-            if !live.contains(&n)
-                && let Some(line) = self.describe(i)
-                && registry::inode(self.domain, i) == Some(n)
-                && let Some(ch) = Channel::at(self.domain, i)
+            let Some(ch) = Channel::at(self.domain, i) else {
+                continue;
+            };
+            if ch.is_fifo() {
+                self.collect_fifo(i, &named, &u);
+            } else if !live.contains(&n) {
+                self.free(i, n, &u);
+            }
+        }
+    }
+
+    /// Of a FIFO nobody may come in between: it is looked for again while nobody can enter or find one.
+    fn collect_fifo(&self, i: usize, named: &HashSet<(u64, u64)>, u: &User) {
+        let Some(key) = registry::object(self.domain, i) else {
+            return;
+        };
+        if named.contains(&key) {
+            return;
+        }
+        registry::alone(&self.domain, u.who.tid, || {
+            let mut held = false;
+            fifo::each_fifo(|_, _, k| held |= k == key);
+            if !held && registry::object(self.domain, i) == Some(key) {
+                self.free(i, key.1, u);
+            }
+        });
+    }
+
+    /// Frees slot `i`, if it is still that of inode `n`.
+    fn free(&self, i: usize, n: u64, u: &User) {
+        if registry::inode(self.domain, i) == Some(n)
+            && let Some(ch) = Channel::at(self.domain, i)
+        {
+            let line = self.own(i);
+            clusters::give(u, ch, |_| false);
+            registry::release(self.domain, i);
+            if let Some(line) = line
+                && let Ok(mut gone) = self.gone.lock()
+                && gone.len() < 100_000
             {
-                clusters::give(&u, ch, |_| false);
-                registry::release(self.domain, i);
-                if let Ok(mut gone) = self.gone.lock()
-                    && gone.len() < 100_000
-                {
-                    gone.push(line);
-                }
+                gone.push(line);
             }
         }
     }

@@ -3,38 +3,37 @@
 //!
 //! Invariant: a run is looked at, never changed.
 //! Not here: what the figures are made of (crate mem: stats.rs, audit.rs).
-use crate::{domain, service};
+use crate::{domain, members, service};
 use byway_mem::audit;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CPUS, Class, LOCKED, SLAB_BYTES};
 use byway_mem::reclaim;
 use byway_mem::stats::{self, Events};
 use serde::Serialize;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A live run: the process that made it, and its domain.
-fn runs(only: Option<u32>) -> Vec<(u32, Domain)> {
-    let mut v: Vec<(u32, Domain)> = std::fs::read_dir(domain::folder())
+/// The live runs that share a domain, the one that serves it first.
+type Runs = Vec<u32>;
+
+/// The domains of this user's live runs.
+fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
+    let mut v: Vec<(Runs, Domain)> = members::files(&domain::folder())
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|e| {
-            let pid = e.file_name().to_str()?.strip_prefix("run-")?.parse().ok()?;
-            if only.is_some_and(|p| p != pid) {
-                return None;
-            }
-            let mut path = e.path().into_os_string().as_bytes().to_vec();
-            path.push(0);
-            Some((pid, Domain::join(&path).ok()?))
+        .filter_map(|path| {
+            let d = members::open(&path)?;
+            let mut runs = members::alive(&d);
+            let first = d.header().creator.load(Relaxed);
+            runs.sort_unstable_by_key(|&r| (r != first, r));
+            let wanted = only.map_or(!runs.is_empty(), |p| runs.contains(&p));
+            wanted.then_some((runs, d))
         })
         .collect();
-    v.sort_unstable_by_key(|r| r.0);
+    v.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     v
 }
 
 /// The live runs, or a sentence on standard error.
-fn some(only: Option<u32>) -> Result<Vec<(u32, Domain)>, i32> {
+fn some(only: Option<u32>) -> Result<Vec<(Runs, Domain)>, i32> {
     let v = runs(only);
     if !v.is_empty() {
         return Ok(v);
@@ -55,7 +54,7 @@ fn some(only: Option<u32>) -> Result<Vec<(u32, Domain)>, i32> {
 
 #[derive(Serialize)]
 struct RunStats {
-    run: u32,
+    runs: Runs,
     limit_bytes: usize,
     slab_bytes: usize,
     slabs_in_use: u32,
@@ -115,7 +114,7 @@ impl From<Events> for EventStats {
     }
 }
 
-fn look(run: u32, d: Domain) -> RunStats {
+fn look(runs: Runs, d: Domain) -> RunStats {
     let h = d.header();
     let kib = |v: u32| (v as usize) << 10;
     let classes = Class::ALL
@@ -150,7 +149,7 @@ fn look(run: u32, d: Domain) -> RunStats {
         })
         .collect();
     RunStats {
-        run,
+        runs,
         limit_bytes: d.slabs() * SLAB_BYTES,
         slab_bytes: SLAB_BYTES,
         slabs_in_use: h.slabs_used.load(Relaxed),
@@ -169,6 +168,15 @@ fn look(run: u32, d: Domain) -> RunStats {
     }
 }
 
+/// "run 12" or "run 12 and 2 more".
+fn title(runs: &Runs) -> String {
+    let first = runs.first().copied().unwrap_or(0);
+    match runs.len() {
+        0 | 1 => format!("run {first}"),
+        n => format!("run {first} and {} more", n - 1),
+    }
+}
+
 /// A size in five characters at most.
 fn size(bytes: usize) -> String {
     match bytes {
@@ -181,8 +189,8 @@ fn size(bytes: usize) -> String {
 fn print(s: &RunStats, cpus: bool) {
     let used = s.slabs_in_use as usize * s.slab_bytes;
     println!(
-        "run {}: {} of {} taken (most {}), {} free; back to {} when over {} for {} ms; {}",
-        s.run,
+        "{}: {} of {} taken (most {}), {} free; back to {} when over {} for {} ms; {}",
+        title(&s.runs),
         size(used),
         size(s.limit_bytes),
         size(s.slabs_high_water as usize * s.slab_bytes),
@@ -255,7 +263,7 @@ pub fn stat(json: bool, cpus: bool, only: Option<u32>) -> i32 {
             Ok(v) => v,
         }
     };
-    let all: Vec<RunStats> = v.into_iter().map(|(pid, d)| look(pid, d)).collect();
+    let all: Vec<RunStats> = v.into_iter().map(|(runs, d)| look(runs, d)).collect();
     if json {
         match serde_json::to_string_pretty(&all) {
             Ok(text) => println!("{text}"),
@@ -277,15 +285,16 @@ pub fn audit() -> i32 {
         Ok(v) => v,
     };
     let mut bad = false;
-    for (pid, d) in v {
+    for (runs, d) in v {
         let Some(a) = audit::audit(&d, |f| service::reach(d, f)) else {
             eprintln!("byway: doctor: no memory for the walk");
             return 1;
         };
         bad |= !a.is_clean();
         println!(
-            "{}  run {pid}: {} objects: {} at home, {} in buckets, {} in channels, {} with processes; {} lost, {} doubled, {} foreign",
+            "{}  {}: {} objects: {} at home, {} in buckets, {} in channels, {} with processes; {} lost, {} doubled, {} foreign",
             if a.is_clean() { "ok" } else { "no" },
+            title(&runs),
             a.objects,
             a.at_home,
             a.in_buckets,

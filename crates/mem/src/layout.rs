@@ -21,12 +21,13 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
 pub const PARTICIPANTS: usize = 2048;
+pub const MEMBERS: usize = 64;
 
 /// The arena is counted in units of one mbuf.
 pub const UNIT: usize = 256;
@@ -144,6 +145,8 @@ pub mod flags {
     pub const NO_RSEQ: u32 = 16;
     /// Named FIFOs stay the kernel's.
     pub const NO_FIFO: u32 = 32;
+    /// Other runs of the user may join.
+    pub const SHARED: u32 = 64;
 }
 
 /// The first page.
@@ -158,7 +161,9 @@ pub struct Header {
     pub cycles_per_us: AtomicU32,
     /// /proc/sys/fs/pipe-max-size, bytes.
     pub pipe_max: AtomicU32,
+    /// The run that serves the domain, and all of its runs.
     pub creator: AtomicU32,
+    pub members: [AtomicU32; MEMBERS],
     /// Moves whenever a reader may have gone: writers then ask the kernel before the next write.
     pub death_epoch: AtomicU32,
     /// Raised when slots or slabs run short; the creator collects.

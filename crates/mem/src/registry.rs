@@ -24,6 +24,10 @@ impl Key {
         self.tag.load(order(Edge::Find, Acquire)) == ino.wrapping_add(2)
             && self.dev.load(Relaxed) == dev
     }
+    /// The inode number that it stands for.
+    pub fn inode(&self) -> u64 {
+        self.tag.load(Relaxed).wrapping_sub(2)
+    }
     /// Takes the slot if it is free.
     pub fn claim(&self, dev: u64) -> bool {
         let free = self.tag.load(Relaxed) == 0

@@ -4,10 +4,11 @@
 //! Not here: the bytes in flight (clusters.rs), the meaning of the words (word.rs).
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
+use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::layout::{CHANNEL_BYTES, Class};
 use byway_mem::registry::Key;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 /// The room that stays free for a pump, so that the kernel's chunk always fits behind the ring's bytes.
 pub const SLACK: u64 = 4096;
@@ -24,15 +25,21 @@ pub struct Line<V>(pub V);
 #[repr(C)]
 pub struct Facts {
     pub key: Key,
-    _pad0: u32,
+    /// Of a FIFO: what is known of its holders (`Holders`); of a nameless pipe 0.
+    pub holders: AtomicU32,
     pub pending: AtomicU32,
     pub forever: AtomicU8,
     pub shrunk: AtomicU8,
     pub why: AtomicU8,
-    _pad: u8,
+    /// A writer was told that K is full, and no reader has read since.
+    pub full: AtomicU8,
     pub size: AtomicU32,
     /// Bytes of the ring, a power of two; set at each opening.
     pub ring: AtomicU32,
+    /// Of a FIFO, how many of the bytes in K are the stream's own.
+    pub lane: AtomicU16,
+    /// The run in which it came into being.
+    pub run: AtomicU32,
     pub intent: AtomicU64,
     /// Reads and writes that were let pass to the kernel as they stood.
     pub left: AtomicU64,
@@ -99,6 +106,24 @@ pub enum Why {
     ReaderGone = 12,
 }
 
+/// What is known of those who hold a FIFO, which anybody may open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Holders {
+    /// No FIFO: it came into being among participants.
+    Nameless = 0,
+    /// Nothing: it stays the kernel's.
+    Unknown = 1,
+    /// Somebody would like to carry it: the service is to look.
+    Asked = 2,
+    /// All take part, and the service watches who else opens it.
+    Known = 3,
+}
+
+/// The size that K of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has left, and that is
+/// another pipe since, is told apart.
+pub const FIFO_SIZE: usize = 32768;
+
 impl From<u8> for Why {
     fn from(n: u8) -> Why {
         use Why::*;
@@ -131,10 +156,13 @@ impl Channel {
     /// Fills a claimed slot: closed, empty.
     pub fn reset(&self, size: usize) {
         let f = &self.facts.0;
+        f.holders.store(Holders::Nameless as u32, Relaxed);
         f.pending.store(0, Relaxed);
         f.forever.store(0, Relaxed);
         f.shrunk.store(0, Relaxed);
         f.why.store(0, Relaxed);
+        f.full.store(0, Relaxed);
+        f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
@@ -217,6 +245,38 @@ impl Channel {
             table: &self.table.0,
             bytes,
         })
+    }
+    /// `n` bytes of K were read.
+    pub fn drained(&self, n: usize) {
+        let lane = &self.facts.0.lane;
+        let was = lane.load(Relaxed);
+        if was != 0 {
+            lane.store(was.saturating_sub(n.min(u16::MAX as usize) as u16), Relaxed);
+        }
+    }
+    /// Whether it has a name.
+    #[inline]
+    pub fn is_fifo(&self) -> bool {
+        self.facts.0.holders.load(Relaxed) != Holders::Nameless as u32
+    }
+    /// Whether every holder takes part; the service is asked if that is not known.
+    pub fn holders_known(&self, d: &Domain) -> bool {
+        let h = &self.facts.0.holders;
+        // ORDER: what the service saw before it said so; an opener asks again under the lock.
+        match h.load(Acquire) {
+            0 => true,
+            _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
+            3 => true,
+            1 => {
+                // RELAXED: a request; the service reads the slot's key, which was published before.
+                if h.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {
+                    d.header().prove.store(1, Relaxed);
+                    d.call_service();
+                }
+                false
+            }
+            _ => false,
+        }
     }
     /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
     /// opener asks again under the lock.

@@ -7,8 +7,9 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Me;
-use crate::channel::{Channel, RING_CLUSTERS, Ring, Why};
+use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, RING_CLUSTERS, Ring, Why};
 use crate::copy::Iov;
+use crate::fifo::{more_room, weave};
 use crate::word::{H, T};
 use crate::{clusters, lock};
 use byway_sys::errno::failed;
@@ -20,9 +21,13 @@ use core::sync::atomic::Ordering::Relaxed;
 const OPENING: u64 = 1 << 60;
 const PUMPING: u64 = 2 << 60;
 const SPILLING: u64 = 3 << 60;
-const KIND: u64 = 3 << 60;
+pub(crate) const MOVING: u64 = 4 << 60;
+const KIND: u64 = 7 << 60;
+/// `shrunk`: K has one slot; K has `FIFO_SIZE`.
+pub(crate) const ONE_SLOT: u8 = 1;
+const MARKED: u8 = 2;
 
-fn intend(ch: &Channel, kind: u64, held: usize) {
+pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
     ch.facts.0.intent.store(kind | held as u64, Relaxed);
 }
 
@@ -55,7 +60,12 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     {
         return false;
     }
-    if ch.facts.0.pending.load(Relaxed) != 0 {
+    // Who was told that it is full finds it full, until somebody has read.
+    if ch.facts.0.pending.load(Relaxed) != 0
+        || ch.facts.0.full.load(Relaxed) != 0
+        || !ch.holders_known(&me.domain)
+        || (ch.is_fifo() && file::reader_gone(fd))
+    {
         return false;
     }
     if ch.cas_t(t, t.with_wl(me.tid)).is_err() {
@@ -70,7 +80,7 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
 
 fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
-    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() {
+    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain) {
         return false;
     }
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
@@ -117,6 +127,10 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     }
     intend(ch, OPENING, held);
     let got = pull(tmp, ring, r, held);
+    if ch.is_fifo() {
+        ch.facts.0.shrunk.store(MARKED, Relaxed);
+        file::fcntl(tmp, file::F_SETPIPE_SZ, FIFO_SIZE);
+    }
     file::close(tmp);
     // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own bell.
     ch.set_m(ch.m().next(0).none());
@@ -223,31 +237,22 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     if ch.m().valid() && ch.m().p() > r {
         pump_locked(ch, tmp_fd, r, me);
     }
-    let t = ch.t();
-    let pos = t.wide(r);
+    let pos = ch.t().wide(r);
     let n = (pos - r) as usize;
     let ring = ch.ring(me.domain).filter(|x| pos - r <= x.bytes());
+    let own = if ch.m().valid() && ch.m().p() == r {
+        ch.facts.0.lane.load(Relaxed) as usize
+    } else {
+        0
+    };
+    let held = file::fionread(tmp_fd);
+    let stranger = n > 0 && ch.is_fifo() && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
-        let held = file::fionread(tmp_fd);
         let room = (n + held + 8192).next_power_of_two().max(size);
-        file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
         intend(ch, SPILLING, held);
-        let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
-        let mut left = n;
-        while left > 0 {
-            let c = runs(ring, pos - left as u64, left, &mut v);
-            if c == 0 {
-                // No cluster where bytes should be: a state that none of us writes.
-                break;
-            }
-            // SAFETY: the runs lie inside clusters of the ring; [r, pos) is published and held.
-            let k = unsafe { call3(nr::WRITEV, tmp_fd, v.as_ptr() as usize, c) };
-            if k <= 0 {
-                // K could not be grown although opening had proved that it can: wait for its reader, as a write would.
-                byway_sys::process::nap(1000);
-                continue;
-            }
-            left -= k as usize;
+        if !stranger || !weave(me, ch, tmp_fd, ring, r, n, own) {
+            file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
+            pour(ring, r, n, tmp_fd, |left| more_room(me, ch, tmp_fd, left));
         }
         // No larger than it must be: a full ring is a full pipe afterwards.
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, (n + held).max(size));
@@ -261,8 +266,28 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     closed(me, ch, pos);
 }
 
+/// Writes [r, r + n) of the ring into the pipe `fd`; asks `more` where it does not take it.
+pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut(usize) -> bool) {
+    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
+    let mut left = n;
+    while left > 0 {
+        let c = runs(ring, r + (n - left) as u64, left, &mut v);
+        if c == 0 {
+            // No cluster where bytes should be: a state that none of us writes.
+            break;
+        }
+        // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
+        let k = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
+        if k > 0 {
+            left -= k as usize;
+        } else if !more(left) {
+            break;
+        }
+    }
+}
+
 /// The runs of [at, at + n), for one kernel call; how many.
-fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov; RING_CLUSTERS + 1]) -> usize {
+pub(crate) fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov; RING_CLUSTERS + 1]) -> usize {
     let (mut left, mut c) = (n, 0);
     while left > 0 && c < v.len() {
         let (p, wrap) = ring.run(at);
@@ -280,7 +305,7 @@ fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov; RING_CLUSTERS + 1]) -> 
 }
 
 /// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the clusters given back.
-fn closed(me: &Me, ch: &Channel, pos: u64) {
+pub(crate) fn closed(me: &Me, ch: &Channel, pos: u64) {
     let h = ch.h();
     ch.cas_h(h, H::owned(pos, me.tid, H::SP));
     ch.set_m(ch.m().none());
@@ -320,6 +345,21 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
                 file::close(tmp as usize);
             }
             ch.set_m(ch.m().none());
+            intend(ch, 0, 0);
+            spill(me, ch, fd, r);
+        }
+        MOVING if !ch.t().closed() => {
+            // One call: all of them, or none.
+            let r = if now < PIPE_BUF {
+                r
+            } else {
+                r + PIPE_BUF as u64
+            };
+            ch.set_m(if now < PIPE_BUF {
+                ch.m().none()
+            } else {
+                ch.m().next(r)
+            });
             intend(ch, 0, 0);
             spill(me, ch, fd, r);
         }

@@ -14,6 +14,8 @@
 pub mod channel;
 pub mod clusters;
 pub mod copy;
+pub mod fifo;
+pub mod foreign;
 pub mod handback;
 pub mod lock;
 pub mod policy;
@@ -47,6 +49,10 @@ pub struct Me {
     pub cpus: u32,
     /// False where a handler without SA_RESTART could run unnoticed during a spin.
     pub spin: bool,
+    /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.
+    pub abandoned: fn(u64, u64) -> bool,
+    /// Whether the process may have learned something from others since this was last asked.
+    pub heard: fn() -> bool,
     /// Whether `len` bytes at an address may be read (or written, if the flag is set).
     pub access: fn(usize, usize, bool) -> bool,
 }

@@ -5,7 +5,7 @@
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
 use crate::channel::{Channel, Line, ReaderSide, WriterSide};
-use byway_mem::layout::{Class, flags::NO_SPIN};
+use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, process};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -137,6 +137,20 @@ pub fn gather(me: &Me, w: &Line<WriterSide>) {
     while w.0.waiting.load(Relaxed) == 0 && clock::now() < end {
         clock::pause();
     }
+}
+
+/// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
+pub fn unwatched(me: &Me) -> bool {
+    let h = me.domain.header();
+    let (now, next) = (clock::now(), h.service_look.load(Relaxed));
+    let wait = 10_000 * per_us(me);
+    if now >= next || next - now > 2 * wait {
+        h.service_look.store(now + wait, Relaxed);
+        if process::is_gone(h.creator.load(Relaxed)) {
+            h.flags.fetch_or(NO_FIFO, Relaxed);
+        }
+    }
+    h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
 /// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when

@@ -268,6 +268,7 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
     } else if failed(got) {
         Drained::Failed(got)
     } else {
+        ch.drained(got as usize);
         if (got as usize) < want {
             ch.clear_m(m);
         }
@@ -280,7 +281,13 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
+    if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
+        ch.facts.0.full.store(0, Relaxed);
+    }
     if let Some(before) = armed.before {
+        if ret > 0 {
+            ch.drained(ret as usize);
+        }
         let m = ch.m();
         // A short read found K empty; while we are armed only one bell can have been rung, and it follows `before`.
         if ret >= 0 && (ret as usize) < armed.want && m.valid() && m.follows(before) {

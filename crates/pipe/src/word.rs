@@ -75,6 +75,10 @@ impl T {
             T(self.0 - Self::KW)
         }
     }
+    /// Nobody is in a kernel call on K.
+    pub fn nobody(self) -> T {
+        T(self.0 & !((Self::MOST * Self::NSL) | (Self::MOST * Self::KW)))
+    }
     /// W as a full position, given a read position not more than 2^32 behind.
     pub fn wide(self, r: u64) -> u64 {
         r + self.w().wrapping_sub(r as u32) as u64

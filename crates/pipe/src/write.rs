@@ -6,8 +6,9 @@
 //! Not here: closing the channel, opening it (handback.rs).
 use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
+use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, handback, lock, policy};
+use crate::{Me, Step, clusters, fifo, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -37,9 +38,22 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
                 None => continue,
             }
         }
-        if w.done == 0 && policy::look_again(me, ch) && file::reader_gone(fd) {
+        let look = w.done == 0 && policy::look_again(me, ch);
+        if ch.is_fifo() && w.done == 0 {
+            let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
+            if strange || (look && policy::unwatched(me)) {
+                handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
+                continue;
+            }
+        }
+        if look && file::reader_gone(fd) {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
-            handback::hand_back(me, ch, fd, true, Why::ReaderGone);
+            // A FIFO may get another reader.
+            handback::hand_back(me, ch, fd, !ch.is_fifo(), Why::ReaderGone);
+            if ch.is_fifo() {
+                // Counted, as every call of the kernel on a channel that may be opened again.
+                continue;
+            }
             return Step::Native;
         }
         if !w.at.check((w.want - w.done).min(AHEAD), |p, n| {
@@ -99,8 +113,11 @@ fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     }
 }
 
-/// Ends the native write that `closed` counted.
-pub fn finish(ch: &Channel) {
+/// Ends the native write that `closed` counted; `ret` is what it returned.
+pub fn finish(ch: &Channel, ret: Ret) {
+    if ret == EAGAIN {
+        ch.facts.0.full.store(1, Relaxed);
+    }
     let mut t = ch.t();
     loop {
         match ch.cas_t(t, t.kw_down()) {
@@ -184,6 +201,21 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             lock::take(me, ch, fd, T::closed)?;
             continue;
         }
+        if !m.valid() && ch.is_fifo() {
+            match fifo::to_front(me, ch, fd, r) {
+                Some(true) => continue,
+                Some(false) => {
+                    lock::drop(me, ch);
+                    handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
+                    return None;
+                }
+                None => {
+                    lock::drop(me, ch);
+                    byway_sys::process::yield_now();
+                    return None;
+                }
+            }
+        }
         if !m.valid() {
             // I5 here too: a reader may have emptied the ring and armed since T and H were read.
             // A pump must find room for what goes into K now.
@@ -223,6 +255,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             } else {
                 lock::drop(me, ch);
                 if file::reader_gone(fd) {
+                    if ch.is_fifo() {
+                        handback::hand_back(me, ch, fd, false, Why::ReaderGone);
+                        return None;
+                    }
                     return Some(Step::Native);
                 }
                 byway_sys::process::nap(100);
@@ -251,8 +287,9 @@ fn out_of_memory(me: &Me, ch: &Channel, fd: usize) -> Option<Step> {
 
 /// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer.
 fn shrink(ch: &Channel, fd: usize) {
-    if ch.facts.0.shrunk.load(Relaxed) == 0 && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, 4096)) {
-        ch.facts.0.shrunk.store(1, Relaxed);
+    let shrunk = &ch.facts.0.shrunk;
+    if shrunk.load(Relaxed) != ONE_SLOT && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, PIPE_BUF)) {
+        shrunk.store(ONE_SLOT, Relaxed);
     }
 }
 
@@ -326,6 +363,9 @@ fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, place: M) -> R
     if got <= 0 {
         ch.clear_m(place);
         return Err(if got == 0 { EAGAIN } else { got });
+    }
+    if ch.is_fifo() {
+        ch.facts.0.lane.store(got as u16, Relaxed);
     }
     w.at.advance(got as usize);
     w.done += got as usize;

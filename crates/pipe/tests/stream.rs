@@ -39,6 +39,8 @@ fn me(domain: Domain) -> Me {
         domain,
         cpus: process::allowed_cpus(),
         spin: true,
+        abandoned: |_, _| false,
+        heard: || true,
         access: |_, _, _| true,
     }
 }
@@ -101,7 +103,7 @@ impl Pipe {
                     }
                     Step::NativeCounted => {
                         let n = libc::write(self.w as i32, b.as_ptr().cast(), b.len());
-                        write::finish(self.ch);
+                        write::finish(self.ch, n);
                         return n;
                     }
                     Step::WaitRestartable => {

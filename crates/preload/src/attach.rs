@@ -10,12 +10,13 @@ use crate::entry::{byway_bridge, byway_entry};
 use crate::exec;
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
+use byway_mem::participants;
 use byway_sys::errno::failed;
 use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 global_asm!(
     ".weak dl_iterate_phdr",
@@ -46,6 +47,7 @@ struct Joined(UnsafeCell<Option<Domain>>);
 unsafe impl Sync for Joined {}
 
 static DOMAIN: Joined = Joined(UnsafeCell::new(None));
+static RUN_ID: AtomicU32 = AtomicU32::new(0);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process takes part.
@@ -59,9 +61,17 @@ pub fn domain() -> Option<Domain> {
     unsafe { *DOMAIN.0.get() }
 }
 
+/// The run that this process belongs to.
+pub fn run() -> u32 {
+    RUN_ID.load(Relaxed)
+}
+
 /// From now on every call runs as it stands.
 pub fn stop() {
     ACTIVE.store(false, Relaxed);
+    if let Some(d) = domain() {
+        participants::leave(&d, process::getpid());
+    }
 }
 
 const OBJECTS: usize = 96;
@@ -82,7 +92,9 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     let Some(path) = variable(envp, b"BYWAY=") else {
         return;
     };
-    let Ok(d) = Domain::join(path) else { return };
+    let (name, run) = split(path);
+    let Ok(d) = Domain::join(&name) else { return };
+    RUN_ID.store(run, Relaxed);
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
     if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d) {
@@ -90,6 +102,20 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         exec::enter_image();
         crate::io::look();
     }
+}
+
+/// FILE:RUN as `byway run` passes it: the NUL-terminated file name, and the number.
+fn split(value: &[u8]) -> ([u8; 512], u32) {
+    let mut name = [0; 512];
+    let end = value.iter().rposition(|&c| c == b':').unwrap_or(0);
+    if end < name.len() {
+        name[..end].copy_from_slice(&value[..end]);
+    }
+    let digits = value[end..].iter().filter(|c| c.is_ascii_digit());
+    let run = digits.fold(0u32, |n, c| {
+        n.wrapping_mul(10).wrapping_add((c - b'0') as u32)
+    });
+    (name, run)
 }
 
 /// The value of `name` (with its `=`) in the environment, NUL included.

@@ -3,8 +3,8 @@
 //! Invariant: a call that can move or show a carried pipe's bytes in a way that is not carried finds the pipe handed
 //! back. Everything that is not known here runs as it stands.
 //! Not here: how bytes are moved.
-use crate::entry::{DONE, Frame, RUN, THEN, VM_EPOCH};
-use crate::{access, attach, exec, fdtable, io, tls};
+use crate::entry::{DONE, Frame, HEARD, RUN, THEN, VM_EPOCH};
+use crate::{access, attach, exec, fdtable, fifo, io, tls};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
 use byway_sys::errno::{ENOENT, failed};
@@ -35,9 +35,13 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         } else {
             t.tid.set(tid);
             t.mode.set(0);
+            exec::enter_child();
         }
     }
     let [a0, a1, a2, _, _, _] = f.args;
+    if !matches!(f.nr, nr::WRITE | nr::WRITEV) {
+        HEARD.store(true, Relaxed);
+    }
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
             let Some(i) = fdtable::channel(a0) else {
@@ -54,8 +58,14 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             }
             does
         }
-        nr::CLOSE => closes(f, fdtable::forget(a0)),
+        nr::CLOSE => {
+            fifo::closes(a0);
+            closes(f, fdtable::forget(a0))
+        }
         nr::DUP2 | nr::DUP3 => {
+            if a0 as u32 != a1 as u32 {
+                fifo::closes(a1);
+            }
             let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
             closes(f, was)
         }
@@ -63,6 +73,9 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             if a2 & 2 != 0 {
                 exec::give_up_all(io::me(), Why::Passed);
                 return RUN;
+            }
+            if a2 & 4 == 0 {
+                fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
             }
             let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
             closes(f, was)
@@ -72,6 +85,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::EXIT | nr::EXIT_GROUP => {
             moved();
             if f.nr == nr::EXIT_GROUP {
+                fifo::closes_all(0, usize::MAX);
                 io::look();
             }
             RUN
@@ -151,6 +165,7 @@ fn pipe(f: &mut Frame) -> u32 {
         if let Some(ch) = Channel::at(d, i) {
             let size = file::fcntl(fds[0] as usize, file::F_GETPIPE_SZ, 0);
             ch.reset(if size > 0 { size as usize } else { 65536 });
+            ch.facts.0.run.store(attach::run(), Relaxed);
         }
         registry::publish(d, i, id.ino);
     }

@@ -15,7 +15,7 @@ use crate::dispatch::{after, dispatch};
 use crate::fdtable;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// What the decision was.
 pub const DONE: u32 = 0;
@@ -47,6 +47,10 @@ const _: () = assert!(core::mem::offset_of!(Frame, result) == 56);
 const _: () = assert!(core::mem::offset_of!(Frame, bridge) == 64);
 const _: () = assert!(core::mem::offset_of!(Frame, xmm) == 80);
 const _: () = assert!(core::mem::offset_of!(Frame, sub) == 336);
+
+/// Whether this process may have learned something since its last write into a FIFO: it made a call of the kernel's, or
+/// read a carried channel. What a stranger did to the FIFO before it let us know must be seen before the next write.
+pub static HEARD: AtomicBool = AtomicBool::new(true);
 
 /// Moves with every call that can take memory away.
 pub static VM_EPOCH: AtomicU32 = AtomicU32::new(1);
@@ -160,7 +164,11 @@ core::arch::global_asm!(
     "add rcx, qword ptr [rip + {table}]",
     "cmp dword ptr [rcx], 1",
     "jne 5f",
-    "9: jmp r11",
+    // A call of the kernel's may have told us something (HEARD).
+    "9: cmp byte ptr [rip + {heard}], 0",
+    "jne 4f",
+    "mov byte ptr [rip + {heard}], 1",
+    "4: jmp r11",
     "8: lock inc dword ptr [rip + {vm}]",
     "jmp r11",
     // Slow: a frame below the red zone. The site is its return address, for unwinders.
@@ -219,6 +227,7 @@ core::arch::global_asm!(
     class = sym CLASS,
     vm = sym VM_EPOCH,
     table = sym fdtable::BASE,
+    heard = sym HEARD,
     fds = const fdtable::FDS,
     size = const size_of::<Frame>(),
     then = const THEN,
@@ -256,7 +265,11 @@ core::arch::global_asm!(
     "add rax, qword ptr [rip + {table}]",
     "cmp dword ptr [rax], 1",
     "jne 5f",
-    "9: jmp r11",
+    // A call of the kernel's may have told us something (HEARD).
+    "9: cmp byte ptr [rip + {heard}], 0",
+    "jne 4f",
+    "mov byte ptr [rip + {heard}], 1",
+    "4: jmp r11",
     "8: lock inc dword ptr [rip + {vm}]",
     "jmp r11",
     "5: push rbp",
@@ -297,6 +310,7 @@ core::arch::global_asm!(
     class = sym CLASS,
     vm = sym VM_EPOCH,
     table = sym fdtable::BASE,
+    heard = sym HEARD,
     fds = const fdtable::FDS,
     size = const size_of::<Frame>(),
     then = const THEN,

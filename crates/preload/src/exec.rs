@@ -5,8 +5,9 @@
 //! Not here: reading ELF files, environments.
 use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
+use byway_mem::participants;
 use byway_pipe::channel::{Channel, Why};
-use byway_pipe::{Me, handback};
+use byway_pipe::{Me, fifo, handback};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, process};
@@ -97,6 +98,7 @@ pub fn leave_image() {
         return;
     };
     let slot = record(process::getpid(), true);
+    participants::leave(&d, process::getpid());
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
     }
@@ -106,6 +108,10 @@ pub fn leave_image() {
         };
         let Some(ch) = Channel::at(d, i) else { return };
         if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
+            // Closed by the exec itself.
+            if ch.is_fifo() {
+                fifo::leave(&me, ch, fd);
+            }
             return;
         }
         let mut forever = true;
@@ -128,9 +134,22 @@ pub fn leave_image() {
     });
 }
 
+/// A forked child's first call: it takes part like its parent.
+pub fn enter_child() {
+    if let Some(d) = attach::domain() {
+        participants::join(&d, process::getpid());
+    }
+}
+
 /// The new image attached, or the exec failed: its pipes may be carried again.
 pub fn enter_image() {
-    let Some(d) = attach::domain() else { return };
+    let (Some(d), Some(me)) = (attach::domain(), io::me_or_vfork_child()) else {
+        return;
+    };
+    // Not a vfork child whose exec failed: what it does goes past its parent's table.
+    if me.rseq {
+        participants::join(&d, process::getpid());
+    }
     let Some(r) = record(process::getpid(), false) else {
         return;
     };

@@ -3,7 +3,7 @@
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
 //! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
 //! Not here: channels' state. Lookup takes no lock.
-use crate::attach;
+use crate::{attach, fifo};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_sys::file;
@@ -46,6 +46,12 @@ pub fn fits(fd: usize, writes: bool) -> bool {
     mode == 2 || (mode == 1) == writes
 }
 
+/// The channel slot behind `fd`, if that is known already and `fd` is open for writing.
+pub fn known_writer(fd: usize) -> Option<usize> {
+    let e = TABLE.get(fd as u32 as usize)?.load(Relaxed);
+    (e > PLAIN && (e - 2) % 4 > 0).then(|| (e as usize - 2) / 4)
+}
+
 /// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
 pub fn ask_kernel(fd: usize) -> Option<usize> {
     let id = file::identity(fd)?;
@@ -60,17 +66,29 @@ pub fn ask_kernel(fd: usize) -> Option<usize> {
 fn ask(fd: usize) -> Option<usize> {
     let before = CLOSES.load(Relaxed);
     let id = file::identity(fd)?;
-    let found = if id.fifo {
+    let keep = |found: Option<usize>| {
+        if fd < FDS && CLOSES.load(Relaxed) == before {
+            let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
+            TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 * 4 + mode + 2), Relaxed);
+        }
+    };
+    let known = if id.fifo {
         attach::domain().and_then(|d| registry::find(d, id.dev, id.ino))
     } else {
         None
     };
+    let named = id.fifo
+        && known
+            .and_then(|i| Channel::at(attach::domain()?, i))
+            .map_or_else(|| !file::is_nameless(fd), Channel::is_fifo);
+    let found = if named {
+        fifo::channel(fd, id, |i| keep(Some(i)))
+    } else {
+        keep(known);
+        known
+    };
     if let Some(i) = found {
         name(fd, i);
-    }
-    if fd < FDS && CLOSES.load(Relaxed) == before {
-        let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
-        TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 * 4 + mode + 2), Relaxed);
     }
     found
 }

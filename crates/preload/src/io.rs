@@ -46,6 +46,8 @@ pub fn me() -> Option<Me> {
         domain,
         cpus,
         spin: MAY_SPIN.load(Relaxed),
+        abandoned: |_, _| false,
+        heard: || crate::entry::HEARD.swap(false, Relaxed),
         access: access::allowed,
     })
 }
@@ -223,7 +225,7 @@ pub fn resume(f: &mut Frame) -> u32 {
             DONE
         }
         WRITE => {
-            write::finish(ch);
+            write::finish(ch, ret);
             DONE
         }
         WAIT | POLL => {
@@ -246,7 +248,7 @@ pub fn resume(f: &mut Frame) -> u32 {
                 }
             }
             if f.kind == REST_COUNTED {
-                write::finish(ch);
+                write::finish(ch, ret);
             }
             finished(f, f.done as Ret)
         }

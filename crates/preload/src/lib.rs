@@ -13,6 +13,7 @@ mod dispatch;
 mod entry;
 mod exec;
 mod fdtable;
+mod fifo;
 mod io;
 mod tls;
 

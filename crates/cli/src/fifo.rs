@@ -1,0 +1,309 @@
+//! Who holds a FIFO? The answer that lets a run carry it, and the watch that takes it back.
+//!
+//! ```text
+//! a hot FIFO --Asked--> watch its opens, then look at everybody's descriptors --all take part--> Known
+//! somebody opens it --------------------------> look again --one takes no part--> Unknown, its bytes to the kernel
+//! ```
+//! Invariant: a FIFO is Known only while an inotify watch of it, older than the look, tells of every open(2). The event
+//! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
+//! the FIFO's order kept (docs/fifo.md).
+//! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
+use crate::members;
+use crate::service::{me, user};
+use byway_mem::domain::Domain;
+use byway_mem::layout::{CHANNELS, flags};
+use byway_mem::{participants, registry};
+use byway_pipe::channel::{Channel, Holders, Why};
+use byway_pipe::handback;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After a look that found somebody who takes no part the next one comes this much later, and twice as much after each
+/// that followed: who is between fork or exec and its first step soon does take part.
+const AGAIN: Duration = Duration::from_millis(5);
+const MOST_DOUBLED: u32 = 7;
+
+/// The FIFOs of a domain.
+pub struct Fifos {
+    domain: Domain,
+    /// The file of the domain: who takes part has it mapped.
+    file: PathBuf,
+    inotify: i32,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Watch -> slot and the object that it had.
+    watches: HashMap<i32, (usize, (u64, u64))>,
+    /// Slots that were looked at in vain: how often in a row, and when next.
+    refused: HashMap<usize, (u32, Instant)>,
+    watcher: bool,
+}
+
+impl State {
+    fn refuse(&mut self, slot: usize) {
+        let n = self.refused.get(&slot).map_or(0, |r| r.0);
+        let next = Instant::now() + AGAIN * (1 << n.min(MOST_DOUBLED));
+        self.refused.insert(slot, (n + 1, next));
+    }
+}
+
+/// A descriptor of the FIFO.
+struct Holder {
+    pid: u32,
+    /// /proc/PID/fd/N
+    path: PathBuf,
+}
+
+impl Fifos {
+    pub fn new(domain: Domain, file: &Path) -> Arc<Fifos> {
+        // SAFETY: no pointers.
+        let inotify = unsafe { libc::inotify_init1(libc::IN_CLOEXEC) };
+        Arc::new(Fifos {
+            domain,
+            file: file.to_owned(),
+            inotify,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Looks at the FIFOs that somebody would like to carry.
+    pub fn prove(self: &Arc<Self>) {
+        let d = self.domain;
+        let h = d.header();
+        if h.prove.swap(0, Relaxed) == 0 {
+            return;
+        }
+        for i in 0..CHANNELS {
+            let (Some(ch), Some(key)) = (Channel::at(d, i), registry::object(d, i)) else {
+                continue;
+            };
+            let holders = &ch.facts.0.holders;
+            if holders.load(Relaxed) != Holders::Asked as u32 {
+                continue;
+            }
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.refused.get(&i).is_some_and(|r| Instant::now() < r.1) {
+                // Later.
+                h.prove.store(1, Relaxed);
+                continue;
+            }
+            let known = self.watch(&mut state, i, key) && self.all_take_part(key);
+            let now = if known {
+                state.refused.remove(&i);
+                ch.facts.0.why.store(Why::NotYet as u8, Relaxed);
+                Holders::Known
+            } else {
+                state.refuse(i);
+                ch.facts.0.why.store(Why::NotTakingPart as u8, Relaxed);
+                Holders::Unknown
+            };
+            // ORDER: the look before what it found.
+            let _ = holders.compare_exchange(Holders::Asked as u32, now as u32, Release, Relaxed);
+            if known && !state.watcher {
+                state.watcher = true;
+                let me = self.clone();
+                std::thread::spawn(move || me.watch_opens());
+            }
+        }
+    }
+
+    /// Has every later open of the FIFO told.
+    fn watch(&self, state: &mut State, slot: usize, key: (u64, u64)) -> bool {
+        if state.watches.values().any(|w| *w == (slot, key)) {
+            return true;
+        }
+        let Some(path) = holders(key)
+            .first()
+            .and_then(|h| CString::new(h.path.as_os_str().as_bytes()).ok())
+        else {
+            return false;
+        };
+        // SAFETY: `path` is a C string; IN_OPEN follows the link to the FIFO itself.
+        let wd = unsafe { libc::inotify_add_watch(self.inotify, path.as_ptr(), libc::IN_OPEN) };
+        if wd >= 0 {
+            state.watches.insert(wd, (slot, key));
+        }
+        wd >= 0
+    }
+
+    fn all_take_part(&self, key: (u64, u64)) -> bool {
+        let v = holders(key);
+        !v.is_empty() && private(&v[0].path) && v.iter().all(|h| self.takes_part(h.pid))
+    }
+
+    fn takes_part(&self, pid: u32) -> bool {
+        // A run itself only passes its descriptors on.
+        members::alive(&self.domain).contains(&pid)
+            || (participants::has(&self.domain, pid)
+            // Not only the number: the process itself.
+            && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|m| {
+                let file = self.file.to_string_lossy();
+                m.lines().any(|l| l.ends_with(&*file))
+            }))
+    }
+
+    /// For the life of this process: acts on opens.
+    fn watch_opens(&self) {
+        let mut buf = [0u64; 512];
+        loop {
+            // SAFETY: a buffer of ours, aligned for struct inotify_event.
+            let n = unsafe { libc::read(self.inotify, buf.as_mut_ptr().cast(), size_of_val(&buf)) };
+            if n <= 0 {
+                return;
+            }
+            let bytes = &buf.as_slice()[..(n as usize).div_ceil(8)];
+            let bytes: Vec<u8> = bytes.iter().flat_map(|w| w.to_ne_bytes()).collect();
+            let mut at = 0;
+            let mut opened = Vec::new();
+            // struct inotify_event: wd, mask, cookie, length of the name that follows.
+            while at + 16 <= n as usize {
+                let word = |k: usize| {
+                    u32::from_ne_bytes(bytes[at + 4 * k..at + 4 * k + 4].try_into().expect("four"))
+                };
+                opened.push((word(0) as i32, word(1)));
+                at += 16 + word(3) as usize;
+            }
+            opened.dedup();
+            for (wd, mask) in opened {
+                self.opened(wd, mask);
+            }
+        }
+    }
+
+    fn opened(&self, wd: i32, mask: u32) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if mask & libc::IN_Q_OVERFLOW != 0 {
+            // Events were lost: as if somebody had opened each of them.
+            let all: Vec<_> = state.watches.values().copied().collect();
+            for (slot, key) in all {
+                self.look(&mut state, slot, key);
+            }
+            return;
+        }
+        let Some(&(slot, key)) = state.watches.get(&wd) else {
+            return;
+        };
+        if mask & libc::IN_IGNORED != 0 {
+            state.watches.remove(&wd);
+            return;
+        }
+        self.look(&mut state, slot, key);
+    }
+
+    /// A Known FIFO was opened: by somebody who takes part?
+    fn look(&self, state: &mut State, slot: usize, key: (u64, u64)) {
+        let d = self.domain;
+        let Some(ch) = Channel::at(d, slot) else {
+            return;
+        };
+        if registry::object(d, slot) != Some(key) {
+            return;
+        }
+        let holders = &ch.facts.0.holders;
+        // ORDER: pairs with `prove`.
+        if holders.load(Acquire) != Holders::Known as u32 {
+            return;
+        }
+        if self.all_take_part(key) {
+            return;
+        }
+        state.refuse(slot);
+        ch.facts.0.why.store(Why::NotTakingPart as u8, Relaxed);
+        self.take_back(ch, key);
+    }
+
+    /// To the kernel, until it is asked for again.
+    fn take_back(&self, ch: &Channel, key: (u64, u64)) {
+        // ORDER: before the hand-back: an opener looks at it under the lock.
+        ch.facts.0.holders.store(Holders::Unknown as u32, Release);
+        if ch.t().closed() && ch.t().wl() == 0 {
+            return;
+        }
+        let me = me(&user(self.domain));
+        let own = std::process::id();
+        for h in holders(key).into_iter().filter(|h| h.pid != own) {
+            // LINUX fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads. Then nobody needs the bytes now, and
+            // the open of one who does is an event. Not O_RDWR: for a moment a writer would find a reader.
+            let f = fs::OpenOptions::new()
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+                .open(&h.path);
+            if let Ok(f) = f {
+                use std::os::fd::AsRawFd;
+                handback::hand_back(&me, ch, f.as_raw_fd() as usize, false, Why::NotTakingPart);
+                return;
+            }
+        }
+    }
+
+    /// The end of the service: from now on nobody watches.
+    pub fn end(&self) {
+        let d = self.domain;
+        d.header().flags.fetch_or(flags::NO_FIFO, Relaxed);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for &(slot, key) in state.watches.values() {
+            if let Some(ch) = Channel::at(d, slot)
+                && registry::object(d, slot) == Some(key)
+            {
+                self.take_back(ch, key);
+            }
+        }
+    }
+}
+
+/// Every descriptor of the FIFO that this user may see.
+fn holders(key: (u64, u64)) -> Vec<Holder> {
+    let mut v = Vec::new();
+    each_fifo(|pid, path, k| {
+        if k == key {
+            v.push(Holder {
+                pid,
+                path: path.to_owned(),
+            });
+        }
+    });
+    v
+}
+
+/// Whether only this process has the FIFO.
+pub fn abandoned(dev: u64, ino: u64) -> bool {
+    let me = std::process::id();
+    holders((dev, ino)).iter().all(|h| h.pid == me)
+}
+
+/// Calls `f` with each descriptor of a named FIFO: process, /proc/PID/fd/N, device and inode.
+pub fn each_fifo(mut f: impl FnMut(u32, &Path, (u64, u64))) {
+    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = p.file_name().to_str().and_then(|s| s.parse().ok()) else {
+            continue;
+        };
+        let fds = fs::read_dir(p.path().join("fd"));
+        for fd in fds.into_iter().flatten().flatten() {
+            let path = fd.path();
+            // Pipes, sockets and the like have names without a slash.
+            let named = fs::read_link(&path).is_ok_and(|to| to.as_os_str().as_bytes()[0] == b'/');
+            if named
+                && let Ok(m) = fs::metadata(&path)
+                && m.file_type().is_fifo()
+            {
+                f(pid, &path, (m.dev(), m.ino()));
+            }
+        }
+    }
+}
+
+/// Whether nobody can hold the FIFO whom this user does not see: root sees all, others only what is theirs alone.
+fn private(path: &Path) -> bool {
+    // SAFETY: geteuid has no preconditions.
+    let uid = unsafe { libc::geteuid() };
+    uid == 0 || fs::metadata(path).is_ok_and(|m| m.uid() == uid && m.mode() & 0o066 == 0)
+}

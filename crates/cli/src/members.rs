@@ -1,0 +1,110 @@
+//! The runs that share a domain: who they are, who serves it, who removes it.
+//!
+//! Invariant: a domain has its file as long as one of its runs lives, and one of them serves it: the one that `creator`
+//! names. Joining, leaving and removing happen under a lock on the folder.
+//! Not here: what serving means (service.rs).
+use byway_mem::domain::Domain;
+use byway_mem::layout::{MEMBERS, flags};
+use byway_sys::process;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+/// Holds the folder for this process until it is dropped.
+pub fn hold(dir: &Path) -> std::io::Result<File> {
+    let f = File::open(dir)?;
+    // SAFETY: our own descriptor; the lock goes with it.
+    if unsafe { libc::flock(f.as_raw_fd(), libc::LOCK_EX) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(f)
+}
+
+/// The files of domains in `dir`.
+pub fn files(dir: &Path) -> Vec<PathBuf> {
+    let named = |p: &PathBuf| {
+        let name = p.file_name().and_then(|n| n.to_str());
+        name.and_then(|n| n.strip_prefix("run-"))
+            .is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    let all = fs::read_dir(dir).into_iter().flatten().flatten();
+    all.map(|e| e.path()).filter(named).collect()
+}
+
+/// The domain in the file `path`.
+pub fn open(path: &Path) -> Option<Domain> {
+    let mut name = path.as_os_str().as_bytes().to_vec();
+    name.push(0);
+    Domain::join(&name).ok()
+}
+
+/// The runs of a domain that live.
+pub fn alive(d: &Domain) -> Vec<u32> {
+    let all = d.header().members.iter().map(|m| m.load(Relaxed));
+    all.filter(|&m| m != 0 && !process::is_gone(m)).collect()
+}
+
+/// Enters run `pid`; false if there is no room. Under the folder's lock.
+pub fn enter(d: &Domain, pid: u32) -> bool {
+    let m = &d.header().members;
+    for i in 0..MEMBERS {
+        let old = m[i].load(Relaxed);
+        if old == 0 || old == pid || process::is_gone(old) {
+            m[i].store(pid, Relaxed);
+            return true;
+        }
+    }
+    false
+}
+
+/// Takes run `pid` out; true if it was the last. Under the folder's lock.
+pub fn leave(d: &Domain, pid: u32) -> bool {
+    let h = d.header();
+    for m in &h.members {
+        let _ = m.compare_exchange(pid, 0, Relaxed, Relaxed);
+    }
+    let rest = alive(d);
+    if let Some(&next) = rest.first() {
+        // ORDER: what was done as the one who serves comes before the next one does it.
+        let _ = h.creator.compare_exchange(pid, next, AcqRel, Relaxed);
+        d.call_service();
+    }
+    rest.is_empty()
+}
+
+/// Whether this process serves the domain: it always did, or the one who did is gone. True the second time only once.
+pub fn serves(d: &Domain, was: &mut bool) -> bool {
+    let me = std::process::id();
+    let c = &d.header().creator;
+    let now = c.load(Relaxed);
+    let mine = now == me
+        || (process::is_gone(now)
+            // ORDER: as in `leave`.
+            && c.compare_exchange(now, me, AcqRel, Relaxed).is_ok());
+    if mine && !*was {
+        *was = true;
+        // Nobody watched who opens FIFOs: that is asked anew.
+        d.header().flags.fetch_and(!flags::NO_FIFO, Relaxed);
+    }
+    mine
+}
+
+/// A domain in `dir` that a run with this cache and these CPUs may share, entered. Under the folder's lock.
+pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, Domain)> {
+    files(dir).into_iter().find_map(|path| {
+        let d = open(&path)?;
+        let h = d.header();
+        // SAFETY: copied out byte by byte; a peer may change it meanwhile, and then it is another name.
+        let theirs: Vec<u8> = (0..h.cache_dir.len())
+            .map(|k| unsafe { h.cache_dir.as_ptr().add(k).read_volatile() })
+            .take_while(|&c| c != 0)
+            .collect();
+        let fits = h.flags.load(Relaxed) & !flags::NO_FIFO == flags::SHARED
+            && h.cpus.load(Relaxed) == cpus
+            && theirs == cache.as_os_str().as_bytes()
+            && !alive(&d).is_empty();
+        (fits && enter(&d, std::process::id())).then_some((path, d))
+    })
+}

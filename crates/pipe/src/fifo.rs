@@ -1,0 +1,164 @@
+//! What a FIFO needs beyond a nameless pipe: strangers may open it at any moment, and it may begin a new life.
+//!
+//! Invariant: whoever reads K finds what comes next in the stream: K never holds younger bytes than the ring, but a
+//! stranger's. What a stranger wrote is seen before a write of ours that can know of it.
+//! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
+use crate::Me;
+use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, RING_CLUSTERS, Ring, Why};
+use crate::copy::Iov;
+use crate::foreign::Side;
+use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
+use crate::lock;
+use crate::word::{H, T};
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::syscall::{call3, call6, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Whether a stranger has written into a FIFO that is carried: then it must be the kernel's before we write again.
+pub fn strangers(ch: &Channel, fd: usize) -> bool {
+    if ch.t().closed() {
+        return false;
+    }
+    let held = file::fionread(fd);
+    let own = if ch.m().valid() {
+        ch.facts.0.lane.load(Relaxed) as usize
+    } else {
+        0
+    };
+    held > own && !ch.t().closed()
+}
+
+/// Of a FIFO whose ring is full: its oldest bytes into K. So K is full for whoever must wait for room, and whoever reads
+/// K, be it a stranger who has just opened the FIFO, finds what comes next. Under the writers' lock. `None`: a reader
+/// is at work; false: there are bytes of a stranger in K.
+pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
+    let ring = ch.ring(me.domain)?;
+    if !lock::try_hold(me, ch, r, H::KR) {
+        return None;
+    }
+    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
+    let c = runs(ring, r, PIPE_BUF, &mut v);
+    // E2: the place before the bytes.
+    let place = ch.m().next(r + PIPE_BUF as u64);
+    ch.set_m(place);
+    intend(ch, MOVING, 0);
+    let mut got = 0;
+    if file::fionread(fd) == 0 {
+        const RWF_NOWAIT: usize = 8;
+        let none = usize::MAX;
+        // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
+        got = unsafe {
+            call6(
+                nr::PWRITEV2,
+                fd,
+                v.as_ptr() as usize,
+                c,
+                none,
+                none,
+                RWF_NOWAIT,
+            )
+        };
+        if got == -95 || got == -38 {
+            // An older kernel: K was empty a moment ago.
+            // SAFETY: as above.
+            got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
+        }
+    }
+    let done = got == PIPE_BUF as isize;
+    if done {
+        ch.facts.0.lane.store(PIPE_BUF as u16, Relaxed);
+    } else {
+        ch.clear_m(place);
+    }
+    lock::release(me, ch, if done { r + PIPE_BUF as u64 } else { r });
+    intend(ch, 0, 0);
+    Some(done)
+}
+
+/// A writer of a FIFO goes: what the ring holds is to be found without it.
+pub fn leave(me: &Me, ch: &Channel, fd: usize) {
+    let (t, h) = (ch.t(), ch.h());
+    if !t.closed() && t.wide(h.r()) != h.r() {
+        hand_back(me, ch, fd, false, Why::NotYet);
+    }
+}
+
+/// A FIFO that everybody has left since its channel was opened is a new pipe now: what is in the ring is of a life that
+/// has ended. Called by whoever has just opened it, before anything else.
+///
+/// LINUX fifo(7), pipe_release: the pipe goes, with its bytes, when its last descriptor is closed.
+pub fn renew(me: &Me, ch: &Channel, fd: usize) {
+    let other = || {
+        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
+        !failed(size) && size as usize != FIFO_SIZE && size as usize != PIPE_BUF
+    };
+    if !ch.is_fifo() || ch.t().closed() || !other() {
+        return;
+    }
+    // Of the old life too.
+    intend(ch, 0, 0);
+    if lock::take(me, ch, fd, T::closed).is_none() {
+        return;
+    }
+    if !other() {
+        lock::drop(me, ch);
+        return;
+    }
+    ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
+    let r = lock::hold(me, ch, H::SP);
+    let pos = ch.t().wide(r);
+    let mut t = ch.t();
+    while let Err(now) = ch.cas_t(t, t.nobody()) {
+        t = now;
+    }
+    ch.facts.0.shrunk.store(0, Relaxed);
+    ch.facts
+        .0
+        .size
+        .store(file::fcntl(fd, file::F_GETPIPE_SZ, 0) as u32, Relaxed);
+    closed(me, ch, pos);
+}
+
+/// Puts the ring's bytes between K's own and a stranger's. False: it could not begin.
+pub(crate) fn weave(
+    me: &Me,
+    ch: &Channel,
+    tmp: usize,
+    ring: Ring,
+    r: u64,
+    n: usize,
+    own: usize,
+) -> bool {
+    let size = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(4096) as usize;
+    let (Some(mut ours), Some(mut theirs)) = (Side::new(n), Side::new(size)) else {
+        return false;
+    };
+    pour(ring, r, n, ours.inlet(), |_| false);
+    ours.filled(n);
+    let more = |left| more_room(me, ch, tmp, left);
+    theirs.take(tmp);
+    file::fcntl(
+        tmp,
+        file::F_SETPIPE_SZ,
+        (n + size + 65536).next_power_of_two(),
+    );
+    // False: nobody has the FIFO any more, and nobody wants the rest.
+    let _ =
+        theirs.put(tmp, own, more) && ours.put(tmp, n, more) && theirs.put(tmp, usize::MAX, more);
+    true
+}
+
+/// K has no room for `left` bytes: a stranger fills it too. Makes it larger, or waits for its reader as a write would;
+/// false when nobody has the FIFO any more.
+pub(crate) fn more_room(me: &Me, ch: &Channel, tmp: usize, left: usize) -> bool {
+    let held = file::fionread(tmp);
+    let want = (held + left + 8192).next_power_of_two();
+    let now = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(0) as usize;
+    if want <= 8 << 20 && want > now && !failed(file::fcntl(tmp, file::F_SETPIPE_SZ, want)) {
+        return true;
+    }
+    let key = &ch.facts.0.key;
+    byway_sys::process::nap(1000);
+    !(me.abandoned)(key.dev.load(Relaxed), key.inode())
+}

@@ -1,0 +1,75 @@
+//! Bytes of strangers in a FIFO's kernel pipe K: the ring's bytes, which are older, are put before them.
+//!
+//! ```text
+//! K: own, strangers'           all of K aside; then own, the ring's, and the strangers' back into K: a few
+//! side pipe: the ring's        microseconds, in which a stranger asleep on a full K does not come in between
+//! ```
+//! Invariant: no byte is copied twice or lost unless this process is killed in those microseconds, or a stranger who is
+//! awake writes just then (docs/fifo.md says what he may find).
+//! Not here: whether there are any (handback.rs).
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::syscall::{call3, call6, nr};
+
+/// A pipe of this process alone.
+pub struct Side {
+    ends: [i32; 2],
+    held: usize,
+}
+
+impl Side {
+    /// One with room for `n` bytes, however they are divided.
+    pub fn new(n: usize) -> Option<Side> {
+        let mut ends = [0i32; 2];
+        let how = file::O_CLOEXEC | file::O_NONBLOCK;
+        // SAFETY: room for two ints.
+        if failed(unsafe { call3(nr::PIPE2, ends.as_mut_ptr() as usize, how, 0) }) {
+            return None;
+        }
+        let side = Side { ends, held: 0 };
+        let room = (n + 65536).next_power_of_two();
+        (!failed(file::fcntl(side.inlet(), file::F_SETPIPE_SZ, room))).then_some(side)
+    }
+    /// Where to write into it; `filled` says how much came.
+    pub fn inlet(&self) -> usize {
+        self.ends[1] as usize
+    }
+    pub fn filled(&mut self, n: usize) {
+        self.held += n;
+    }
+
+    /// Takes everything that the pipe `fd` holds.
+    pub fn take(&mut self, fd: usize) {
+        while let k @ 1.. = splice(fd, self.inlet(), 1 << 30) {
+            self.held += k;
+        }
+    }
+    /// Puts `n` bytes of it, or what there is, into the pipe `fd`; asks `more` for room; false when that says no.
+    pub fn put(&mut self, fd: usize, n: usize, mut more: impl FnMut(usize) -> bool) -> bool {
+        let mut left = n.min(self.held);
+        while left > 0 {
+            let k = splice(self.ends[0] as usize, fd, left);
+            left -= k;
+            self.held -= k;
+            if k == 0 && !more(left) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        file::close(self.ends[0] as usize);
+        file::close(self.ends[1] as usize);
+    }
+}
+
+/// splice(2) between two pipes without waiting; how many bytes moved.
+fn splice(from: usize, to: usize, n: usize) -> usize {
+    const MOVE_NONBLOCK: usize = 1 | 2;
+    // SAFETY: no memory of ours is read or written.
+    let k = unsafe { call6(nr::SPLICE, from, 0, to, 0, n, MOVE_NONBLOCK) };
+    k.max(0) as usize
+}

@@ -1,0 +1,74 @@
+//! Named FIFOs: entered into the domain when a participant first uses one, found again by device and inode.
+//!
+//! Invariant: whoever reads or writes a FIFO does so on its channel, or takes part no more: so a FIFO whose holders are
+//! all participants has no call that its channel does not know of. Who the holders are is for the service to find out
+//! (byway run); until it has, the FIFO is the kernel's.
+//! Not here: open(2), whose rendezvous is the kernel's own.
+use crate::{attach, fdtable, io};
+use byway_mem::domain::Domain;
+use byway_mem::layout::flags::NO_FIFO;
+use byway_mem::{participants, registry};
+use byway_pipe::channel::{Channel, Holders};
+use byway_pipe::fifo;
+use byway_sys::file::{self, Ident};
+use byway_sys::process;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The channel slot of the named FIFO behind `fd`, made if there is none; `keep` is told before it can be removed again.
+pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> {
+    let d = attach::domain()?;
+    if d.header().flags.load(Relaxed) & NO_FIFO != 0 {
+        return None;
+    }
+    USED.store(true, Relaxed);
+    let found = registry::alone(&d, process::gettid(), || {
+        let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
+        keep(i);
+        Some(i)
+    });
+    match found.and_then(|i| Some((io::me()?, Channel::at(d, i)?))) {
+        Some((me, ch)) => fifo::renew(&me, ch, fd),
+        // No slot is free: our calls on it cannot be counted, so nobody may carry it.
+        None => participants::leave(&d, process::getpid()),
+    }
+    found
+}
+
+/// Whether this process has ever used a named FIFO.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// Before `fd` is closed: what its FIFO's ring holds must be in the kernel's pipe when the last writer goes, or a stranger
+/// who reads there would see the end before the bytes.
+pub fn closes(fd: usize) {
+    if !USED.load(Relaxed) {
+        return;
+    }
+    let (Some(i), Some(me), Some(d)) = (fdtable::known_writer(fd), io::me(), attach::domain())
+    else {
+        return;
+    };
+    if let Some(ch) = Channel::at(d, i)
+        && ch.is_fifo()
+    {
+        fifo::leave(&me, ch, fd);
+    }
+}
+
+/// The same, before every descriptor from `first` to `last` is closed.
+pub fn closes_all(first: usize, last: usize) {
+    if USED.load(Relaxed) {
+        (first..=last.min(fdtable::FDS - 1)).for_each(closes);
+    }
+}
+
+fn enter(d: Domain, fd: usize, id: Ident) -> Option<usize> {
+    let i = registry::claim(d, id.dev, id.ino)?;
+    if let Some(ch) = Channel::at(d, i) {
+        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
+        ch.reset(if size > 0 { size as usize } else { 65536 });
+        ch.facts.0.run.store(attach::run(), Relaxed);
+        ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
+    }
+    registry::publish(d, i, id.ino);
+    Some(i)
+}
