@@ -21,7 +21,7 @@ for name in static_cat fifo_static; do
 done
 names=
 for c in tests/conformance/*.c; do
-  name=$(basename "$c" .c); case $name in static_cat | fifo_static | fifo_common) continue ;; esac
+  name=$(basename "$c" .c); case $name in static_cat | fifo_static) continue ;; esac
   cc -O2 -Wall -pthread -o "$out/$name" "$c" || exit 1
   names="$names $name"
 done

@@ -1,7 +1,7 @@
 /* Checks: making, naming and un-naming FIFOs, and that an open FIFO is the object and not its name.
  * Does not check: which process opens first (fifo_open.c), other users' quotas, time stamps of a FIFO in
  * heavy use. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 static mode_t mode_of(const char *f) {
     struct stat s;
     CHECK(!lstat(f, &s), "lstat");

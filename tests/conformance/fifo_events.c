@@ -1,7 +1,7 @@
 /* Checks: poll, ppoll, select, epoll and SIGIO tell the truth about both ends of a FIFO, before and after
  * heavy traffic, and wake who waits. The five FreeBSD problem reports on FIFOs are cases by their number
  * (74242 is in fifo_create.c). Does not check: io_uring, POLLRDHUP. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 static volatile int *S;
 static void poll_bits(void) {
     int p[2], n;

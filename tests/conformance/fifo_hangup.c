@@ -1,7 +1,7 @@
 /* Checks: processes that die, stop or come back on a FIFO: survivors see every byte that was written, then
  * EOF or EPIPE; generations follow each other without losing or doubling a byte. Does not check: two writers
  * of which one is stopped inside its write. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 static volatile uint64_t *S;
 static volatile int hits;
 static void on(int s) { hits++; }

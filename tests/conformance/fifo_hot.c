@@ -2,7 +2,7 @@
  * not take part (fifo_static, static_cat) opens it or is given it, exec, fork, threads, O_NONBLOCK, poll,
  * resize, splice. Does not check: opening and closing by programs that take part (fifo_open.c), kills of such
  * (fifo_hangup.c). */
-#include "fifo_common.c"
+#include "fifo_common.h"
 enum { M = 1 << 20 };
 static volatile int *S;
 /* runs fifo_static, with nothing open but what it opens; returns when it says that it has opened */

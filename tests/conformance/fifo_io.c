@@ -1,6 +1,6 @@
 /* Checks: what read(2) and write(2) do on a FIFO whose ends were opened one by one.
  * Does not check: order of opening (fifo_open.c), readiness (fifo_events.c), large volumes (fifo_wrap.c). */
-#include "fifo_common.c"
+#include "fifo_common.h"
 static volatile int *S;
 static volatile int hits;
 static void on(int s) { hits++; }

@@ -1,7 +1,7 @@
 /* Checks: every other call that a FIFO's descriptor may be given, and who may hold it: dup, fork, exec,
  * SCM_RIGHTS, stdio, splice. The errors are those that Linux 6.1 to 6.18 give; where these differ, the case
  * says so. Does not check: io_uring, leases, quotas. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 #include <sys/file.h>
 #include <sys/inotify.h>
 static volatile int *S;

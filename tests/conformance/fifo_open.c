@@ -1,7 +1,7 @@
 /* Checks: who waits for whom in open(2) of a FIFO, what each opening gets, and what becomes of the bytes when
  * ends close and open again. Does not check: EOF and EPIPE themselves (fifo_io.c), death (fifo_hangup.c),
  * O_DIRECT. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 static volatile int *S;
 static void on(int s) { S[0]++; }
 /* POSIX: "An open() for reading-only shall block the calling thread until a thread opens the file for

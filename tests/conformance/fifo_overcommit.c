@@ -1,6 +1,6 @@
 /* Checks: many FIFOs and many openings: nothing is mixed up, nothing leaks, limits change speed and not
  * bytes. Does not check: the limits' exact figures, which are the machine's. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 #include <dirent.h>
 #include <sys/resource.h>
 enum { MANY = 200 };

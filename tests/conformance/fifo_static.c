@@ -1,7 +1,7 @@
 /* Opens a FIFO by path, from outside: built with -static, so that no preloaded library can be inside. Not a
  * test by itself.    fifo_static r|R|p|w PATH N POS r reads N bytes; R reads N bytes and EOF; p first polls
  * and counts them; w writes them. Says "o" on descriptor 3 once it has opened. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 int main(int c, char **v) {
     if (c < 5) return 2;
     size_t n = strtoull(v[3], 0, 0);

@@ -1,6 +1,6 @@
 /* Checks: large volumes in pieces that fit nothing: every byte, in order, whoever is the slower and whatever
  * the size of the FIFO becomes meanwhile. Does not check: time. */
-#include "fifo_common.c"
+#include "fifo_common.h"
 enum { MIB = 1 << 20 };
 static volatile int *S;
 struct side {

@@ -177,6 +177,8 @@ impl Run {
         h.low_kib.store(memory.low() << 10, relaxed);
         h.high_kib.store(memory.high() << 10, relaxed);
         h.decay_ms.store(memory.decay, relaxed);
+        h.pid_space.store(members::pid_space(), relaxed);
+        h.ring_bytes.store(memory.ring_bytes, relaxed);
         // ORDER: the rest of the header before the mark that makes it a domain.
         h.magic.store(MAGIC, Ordering::Release);
         if memory.preallocate > 0 {
@@ -291,7 +293,8 @@ fn sweep(dir: &Path) {
         let name = path.file_name().and_then(|n| n.to_str());
         let maker = name.and_then(|n| n.strip_prefix("run-")?.parse::<u32>().ok());
         let gone = match members::open(&path) {
-            Some(d) => members::alive(&d).is_empty(),
+            // Of another name space: nobody here can tell.
+            Some(d) => members::same_space(&d) && members::alive(&d).is_empty(),
             None => true,
         };
         if gone && maker.is_none_or(byway_sys::process::is_gone) {

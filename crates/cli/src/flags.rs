@@ -35,6 +35,8 @@ enum Command {
         forbid: Vec<Forbidden>,
         #[command(flatten)]
         memory: Memory,
+        #[command(flatten)]
+        ring: Rings,
         /// The command and its arguments
         #[arg(trailing_var_arg = true, required = true)]
         command: Vec<OsString>,
@@ -83,6 +85,52 @@ enum Command {
     },
 }
 
+/// How much a carried pipe holds.
+#[derive(Args)]
+struct Rings {
+    /// `base`: rings of 64 KiB, as a pipe of the kernel has; `lp`: large ones; `auto`: by the CPUs and what memory there is
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
+    pipe: Pipe,
+    /// Bytes in flight in one pipe, such as 4K or 256K [default: 64K with base, 512K with lp]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    capacity: Option<u32>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Pipe {
+    Base,
+    Lp,
+    Auto,
+}
+
+impl Rings {
+    /// Of each ring; 0: by policy.
+    fn bytes(&self) -> u32 {
+        match (self.capacity, self.pipe) {
+            (Some(n), _) => n,
+            (None, Pipe::Base) => 64 << 10,
+            (None, Pipe::Lp) => 512 << 10,
+            (None, Pipe::Auto) => 0,
+        }
+    }
+}
+
+/// A power of two from 8 KiB (4 KiB of them for writers) to 512 KiB, for a size from 4 KiB on.
+fn size(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(d) => (d, 1 << 10),
+        None => (text, 1),
+    };
+    let n: u32 = digits
+        .parse()
+        .map_err(|_| "not a size; write 4096 or 256K")?;
+    let n = n.saturating_mul(unit);
+    if !(4 << 10..=512 << 10).contains(&n) {
+        return Err("from 4K to 512K".into());
+    }
+    Ok(n.next_power_of_two().max(8 << 10))
+}
+
 /// The shared memory of a run.
 #[derive(Args)]
 #[command(next_help_heading = "Memory")]
@@ -106,6 +154,9 @@ pub struct Memory {
     /// ... for so long, ms
     #[arg(long, value_name = "MS", default_value_t = 300)]
     pub decay: u32,
+    /// Of each ring; 0: by policy.
+    #[arg(skip)]
+    pub ring_bytes: u32,
 }
 
 const MOST_MIB: i64 = ((MOST_SLABS * SLAB_BYTES) >> 20) as i64;
@@ -119,6 +170,7 @@ impl Default for Memory {
             low: 8,
             high: None,
             decay: 300,
+            ring_bytes: 0,
         }
     }
 }
@@ -227,10 +279,12 @@ pub fn main() -> i32 {
             explain,
             forbid,
             mut memory,
+            ring,
             command,
         } => {
             // Figures of its own are figures of a domain of its own.
-            memory.private |= !memory.is_usual();
+            memory.ring_bytes = ring.bytes();
+            memory.private |= !memory.is_usual() || memory.ring_bytes != 0;
             let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
             run::run(off, explain, forbidden, &memory, &command)
         }

@@ -9,6 +9,7 @@ use byway_sys::process;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -38,6 +39,16 @@ pub fn open(path: &Path) -> Option<Domain> {
     let mut name = path.as_os_str().as_bytes().to_vec();
     name.push(0);
     Domain::join(&name).ok()
+}
+
+/// The number of this process's pid name space.
+pub fn pid_space() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
+}
+
+/// Whether the process ids in `d` mean what they mean to this process.
+pub fn same_space(d: &Domain) -> bool {
+    d.header().pid_space.load(Relaxed) == pid_space()
 }
 
 /// The runs of a domain that live.
@@ -103,6 +114,7 @@ pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, Domain)> 
             .collect();
         let fits = h.flags.load(Relaxed) & !flags::NO_FIFO == flags::SHARED
             && h.cpus.load(Relaxed) == cpus
+            && same_space(&d)
             && theirs == cache.as_os_str().as_bytes()
             && !alive(&d).is_empty();
         (fits && enter(&d, std::process::id())).then_some((path, d))

@@ -20,7 +20,7 @@ fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
     let mut v: Vec<(Runs, Domain)> = members::files(&domain::folder())
         .into_iter()
         .filter_map(|path| {
-            let d = members::open(&path)?;
+            let d = members::open(&path).filter(members::same_space)?;
             let mut runs = members::alive(&d);
             let first = d.header().creator.load(Relaxed);
             runs.sort_unstable_by_key(|&r| (r != first, r));

@@ -159,11 +159,13 @@ pub struct Header {
     /// CPUs of the machine, and cycles per microsecond of its counter.
     pub cpus: AtomicU32,
     pub cycles_per_us: AtomicU32,
-    /// /proc/sys/fs/pipe-max-size, bytes.
-    pub pipe_max: AtomicU32,
+    /// Bytes of every ring, a power of two; 0: as the policy has it.
+    pub ring_bytes: AtomicU32,
     /// The run that serves the domain, and all of its runs.
     pub creator: AtomicU32,
     pub members: [AtomicU32; MEMBERS],
+    /// The pid name space in which all process ids here are meant.
+    pub pid_space: AtomicU64,
     /// Moves whenever a reader may have gone: writers then ask the kernel before the next write.
     pub death_epoch: AtomicU32,
     /// Raised when slots or slabs run short; the creator collects.

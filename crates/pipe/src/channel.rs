@@ -14,6 +14,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 pub const SLACK: u64 = 4096;
 /// PIPE_BUF of Linux; also the most that K holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
+/// Bytes of the smallest ring: a page, and as much room for a pump.
+const SMALLEST: usize = 2 * PIPE_BUF;
 /// Clusters that a ring has at most.
 pub const RING_CLUSTERS: usize = 8;
 const CLUSTER: usize = Class::Jumbo.bytes();
@@ -239,7 +241,7 @@ impl Channel {
     pub fn ring(&self, d: Domain) -> Option<Ring<'_>> {
         let bytes = self.facts.0.ring.load(Relaxed) as usize;
         // A peer may have written anything here.
-        let ok = bytes.is_power_of_two() && (CLUSTER..=RING_CLUSTERS * CLUSTER).contains(&bytes);
+        let ok = bytes.is_power_of_two() && (SMALLEST..=RING_CLUSTERS * CLUSTER).contains(&bytes);
         ok.then_some(Ring {
             domain: d,
             table: &self.table.0,
@@ -326,13 +328,15 @@ impl Ring<'_> {
     #[inline]
     pub fn run(self, at: u64) -> (*mut u8, usize) {
         let unit = self.table[self.entry(at) % RING_CLUSTERS].load(Relaxed);
-        let o = at as usize & (CLUSTER - 1);
+        // A ring smaller than a cluster ends in the midst of it.
+        let o = at as usize & (self.bytes - 1) & (CLUSTER - 1);
+        let end = CLUSTER.min(self.bytes);
         match unit
             .checked_sub(1)
             .and_then(|u| self.domain.address(u, Class::Jumbo))
         {
             // SAFETY: `o` is below the cluster's size.
-            Some(p) => (unsafe { p.add(o) }, CLUSTER - o),
+            Some(p) => (unsafe { p.add(o) }, end - o),
             None => (core::ptr::null_mut(), 0),
         }
     }

@@ -12,7 +12,7 @@
 //! same at any point. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::Me;
-use crate::channel::{Channel, RING_CLUSTERS, Ring, SLACK};
+use crate::channel::{Channel, Ring, SLACK};
 use byway_mem::cache::{self, User};
 use byway_mem::layout::{CHANNEL, Class};
 use byway_sys::process;
@@ -118,7 +118,11 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
     let r = ch.h().r();
     let w = t.wide(r);
     let mut gone = 0;
-    if t.wl() == me.tid && ch.facts.0.intent.load(Relaxed) == 0 {
+    let ring = ch.ring(me.domain);
+    if let (true, Some(ring)) = (
+        t.wl() == me.tid && ch.facts.0.intent.load(Relaxed) == 0,
+        ring,
+    ) {
         let used = if t.closed() { 0 } else { w - r };
         let end = if ch.m().valid() {
             r + used + SLACK
@@ -128,7 +132,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
         let needs = |i: usize| {
             let mut at = r;
             while at < end {
-                if (at / BYTES) as usize % RING_CLUSTERS == i {
+                if ring.entry(at) == i {
                     return true;
                 }
                 at = (at / BYTES + 1) * BYTES;
@@ -136,7 +140,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
             false
         };
         // More than a ring: a state that none of us writes.
-        if used <= RING_CLUSTERS as u64 * BYTES {
+        if used <= ring.bytes() {
             gone = give(u, ch, needs);
         }
     }

@@ -17,14 +17,15 @@ const GATHER_US: u64 = 2;
 const LONG_US: u64 = 1000;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
-/// holds the buffers of both ends too. When half of the domain's memory is in use, the smallest that there is.
+/// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, one cluster.
 pub fn ring_bytes(me: &Me) -> usize {
     if reclaim::band(&me.domain) > Band::Grow {
-        Class::Jumbo.bytes()
-    } else if me.cpus == 1 {
-        ONE_CPU_RING
-    } else {
-        RING
+        return Class::Jumbo.bytes();
+    }
+    match me.domain.header().ring_bytes.load(Relaxed) as usize {
+        0 if me.cpus == 1 => ONE_CPU_RING,
+        0 => RING,
+        n => n,
     }
 }
 

@@ -8,7 +8,7 @@ use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, handback, read, write};
+use byway_pipe::{Me, Step, clusters, handback, read, write};
 use byway_sys::{file, process};
 
 fn domain() -> Domain {
@@ -291,5 +291,54 @@ fn handed_back_in_mid_stream() {
             true,
             Some(at),
         );
+    }
+}
+
+/// Rings of every size, turned around several times; with unread bytes in them, what is not needed goes back.
+#[test]
+fn a_channel_at_rest_keeps_what_nobody_read() {
+    use std::sync::atomic::Ordering::Relaxed;
+    for ring in [8 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10] {
+        let p = pipe();
+        p.d.header().ring_bytes.store(ring, Relaxed);
+        let (mut sent, mut seen) = (0u64, 0u64);
+        let put = |sent: &mut u64, n: u64| {
+            let b: Vec<u8> = (0..n).map(|i| pattern(*sent + i)).collect();
+            assert_eq!(p.put(&b), n as isize);
+            *sent += n;
+        };
+        let get = |seen: &mut u64, n: u64| {
+            let mut b = vec![0; n as usize];
+            assert_eq!(p.get(&mut b), n as isize, "ring {ring}");
+            for &c in &b {
+                assert_eq!(c, pattern(*seen), "ring {ring}, byte {seen}");
+                *seen += 1;
+            }
+        };
+        for _ in 0..20 {
+            put(&mut sent, 3001);
+            get(&mut seen, 3001);
+        }
+        let mut gone = 0;
+        for turn in 0..40 {
+            for _ in 0..u64::from(ring) / 6000 {
+                put(&mut sent, 3001);
+                get(&mut seen, 3001);
+            }
+            let left = (u64::from(ring) - 4096) * turn / 40;
+            for _ in 0..left / 1000 {
+                put(&mut sent, 1000);
+            }
+            let m = me(p.d);
+            gone += clusters::trim(&m, &clusters::user(&m), p.ch);
+            for _ in 0..left / 1000 {
+                get(&mut seen, 1000);
+            }
+        }
+        assert!(gone > 0, "ring {ring}: nothing went back");
+        assert!(p.ch.writer.0.bytes.load(Relaxed) > 0, "nothing was carried");
+        assert!(!p.ch.t().closed());
+        file::close(p.r);
+        file::close(p.w);
     }
 }
