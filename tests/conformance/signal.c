@@ -219,9 +219,9 @@ static void storm(int flags) {
     }
     close(P[1]);
     get(P[0], TOTAL, 0);
-    AT_EOF(P[0]);
     struct itimerval z = {0};
     setitimer(ITIMER_REAL, &z, 0);
+    AT_EOF(P[0]);
     REAP0(c);
 }
 static void timer_storm(void) { storm(0); }

@@ -206,3 +206,33 @@ fn a_small_wish_is_a_small_gift() {
         clean(&d);
     });
 }
+
+/// A quarter of the arena at a time: grow, no growth, shrink; and back.
+#[test]
+fn bands_follow_what_is_taken() {
+    use byway_mem::reclaim::{Band, band};
+    both(16, |d| {
+        let u = user(d);
+        let mut v = Vec::new();
+        let mut take = |slabs: usize| {
+            while v.len() < slabs * Class::Jumbo.of_slab() {
+                v.push(alloc(&u, Class::Jumbo).unwrap());
+            }
+            band(&d)
+        };
+        assert_eq!(band(&d), Band::Grow);
+        assert_eq!(take(7), Band::Grow);
+        assert_eq!(take(9), Band::Stay);
+        assert_eq!(take(13), Band::Shrink);
+        for x in v {
+            free(&u, x, Class::Jumbo);
+        }
+        drain(&u);
+        // Above three quarters what is free goes at once, without the wait that `decay_ms` sets.
+        d.header().decay_ms.store(1_000_000, Relaxed);
+        d.header().low_kib.store(0, Relaxed);
+        reclaim::tend(&u);
+        assert_eq!(band(&d), Band::Grow);
+        clean(&d);
+    });
+}
