@@ -12,6 +12,7 @@ step cargo test --release --workspace --quiet
 # The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
 step cargo test --release --package byway-mem --features crash --quiet
 step cargo test --package byway-mem --features crash --quiet
+step cargo test --package byway-pipe --quiet
 step ci/loom.sh
 step ci/model.sh
 # The kernel first, then the same programs under Byway.

@@ -79,8 +79,9 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
 fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     if w.done == 0 {
         let f = &ch.writer.0;
-        let bytes = f.native_bytes.fetch_add(w.want as u64, Relaxed) + w.want as u64;
-        let ops = f.native_ops.fetch_add(1, Relaxed) + 1;
+        let more = w.want as u64;
+        let bytes = f.native_bytes.fetch_add(more, Relaxed).wrapping_add(more);
+        let ops = f.native_ops.fetch_add(1, Relaxed).wrapping_add(1);
         if (bytes > HOT_BYTES || ops > HOT_OPS) && handback::open(me, ch, fd) {
             return None;
         }
