@@ -197,6 +197,10 @@ impl Run {
     pub fn path(&self) -> &Path {
         &self.path
     }
+    /// Whether this process made the domain.
+    pub fn is_maker(&self) -> bool {
+        self.path.ends_with(format!("run-{}", std::process::id()))
+    }
     /// What the preload library is told: the file, and the run.
     pub fn name(&self) -> OsString {
         let mut n = self.path.as_os_str().to_owned();

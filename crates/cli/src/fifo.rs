@@ -245,6 +245,22 @@ impl Fifos {
         }
     }
 
+    /// Another has served before: what it knew is asked anew.
+    pub fn begin(&self) {
+        let d = self.domain;
+        for i in 0..CHANNELS {
+            let (Some(ch), Some(key)) = (Channel::at(d, i), registry::object(d, i)) else {
+                continue;
+            };
+            if ch.is_fifo() {
+                self.take_back(ch, key);
+            }
+        }
+        d.header().flags.fetch_and(!flags::NO_FIFO, Relaxed);
+        // Requests that nobody answered.
+        d.header().prove.store(1, Relaxed);
+    }
+
     /// The end of the service: from now on nobody watches.
     pub fn end(&self) {
         let d = self.domain;

@@ -85,8 +85,19 @@ pub fn leave(d: &Domain, pid: u32) -> bool {
     rest.is_empty()
 }
 
-/// Whether this process serves the domain: it always did, or the one who did is gone. True the second time only once.
-pub fn serves(d: &Domain, was: &mut bool) -> bool {
+/// Who serves a domain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// Another run, which lives.
+    Another,
+    /// This one, as before.
+    Still,
+    /// This one, from now on: the one before has ended, or was killed.
+    Now,
+}
+
+/// Whether this process serves the domain; it takes over from one that is gone.
+pub fn serves(d: &Domain, served: bool) -> Serves {
     let me = std::process::id();
     let c = &d.header().creator;
     let now = c.load(Relaxed);
@@ -94,12 +105,11 @@ pub fn serves(d: &Domain, was: &mut bool) -> bool {
         || (process::is_gone(now)
             // ORDER: as in `leave`.
             && c.compare_exchange(now, me, AcqRel, Relaxed).is_ok());
-    if mine && !*was {
-        *was = true;
-        // Nobody watched who opens FIFOs: that is asked anew.
-        d.header().flags.fetch_and(!flags::NO_FIFO, Relaxed);
+    match (mine, served) {
+        (false, _) => Serves::Another,
+        (true, true) => Serves::Still,
+        (true, false) => Serves::Now,
     }
-    mine
 }
 
 /// A domain in `dir` that a run with this cache and these CPUs may share, entered. Under the folder's lock.

@@ -182,9 +182,15 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
     let status = std::thread::scope(|s| {
         s.spawn(|| {
             let mut service = Service::new(run);
-            let mut served = false;
+            // Who made the domain serves it from the start.
+            let mut served = run.is_maker();
             while !ended.load(Ordering::Relaxed) {
-                let serves = members::serves(&run.domain, &mut served);
+                let who = members::serves(&run.domain, served);
+                let serves = who != members::Serves::Another;
+                if who == members::Serves::Now {
+                    served = true;
+                    service.begin();
+                }
                 if serves {
                     run.serve(cache);
                 }

@@ -78,6 +78,11 @@ impl Service {
         }
     }
 
+    /// Takes over from a run that has ended: who opened FIFOs since then was seen by nobody.
+    pub fn begin(&self) {
+        self.fifos.begin();
+    }
+
     /// The end of the service: who opens a FIFO from now on is not seen.
     pub fn end(&self, served: bool) {
         if served {

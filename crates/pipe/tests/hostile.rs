@@ -130,7 +130,7 @@ fn plausible(ch: &Channel, slot: usize, x: &mut u64) {
     f.full.store(0, Relaxed);
     f.holders.store(random(x) as u32 % 8, Relaxed);
     f.intent
-        .store((random(x) % 8) << 60 | random(x) % 9000, Relaxed);
+        .store(((random(x) % 8) << 60) | (random(x) % 9000), Relaxed);
     f.ring.store(1 << (12 + random(x) % 9), Relaxed);
     let r = random(x) % (1 << 20);
     // Lines 1 to 3 of the slot: T, H, M (word.rs).
@@ -192,10 +192,10 @@ fn round(seed: u64) -> u64 {
         for _ in 0..random(&mut x) % 20 {
             // The slot behind its key, and the tables behind the slots.
             let at = if !random(&mut x).is_multiple_of(4) {
-                slot + 16 + (random(&mut x) as usize % 496 & !7)
+                slot + 16 + ((random(&mut x) as usize % 496) & !7)
             } else {
                 let tables = byway_mem::layout::SLABS_AT..g.arena_at;
-                base + tables.start + (random(&mut x) as usize % tables.len() & !7)
+                base + tables.start + ((random(&mut x) as usize % tables.len()) & !7)
             };
             // SAFETY: inside the mapping, aligned.
             unsafe { &*(at as *const AtomicU64) }.store(nonsense(&mut x), Relaxed);
