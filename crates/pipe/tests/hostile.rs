@@ -160,10 +160,8 @@ fn round(seed: u64) -> u64 {
     let d = domain();
     let mut fds = [0i32; 2];
     // SAFETY: pipe2(2) fills two ints.
-    assert_eq!(
-        unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_NONBLOCK) },
-        0
-    );
+    let made = unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_NONBLOCK) };
+    assert_eq!(made, 0);
     let id = file::identity(fds[0] as usize).unwrap();
     let i = registry::claim(d, id.dev, id.ino).unwrap();
     let ch = Channel::at(d, i).unwrap();
