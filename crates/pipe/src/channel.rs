@@ -50,6 +50,8 @@ pub struct Facts {
 /// Written by readers' policy.
 #[repr(C)]
 pub struct ReaderSide {
+    /// The last W that a reader saw: everything below is published.
+    pub seen: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
     pub bytes: AtomicU64,
@@ -60,6 +62,8 @@ pub struct ReaderSide {
 /// Written by writers' policy.
 #[repr(C)]
 pub struct WriterSide {
+    /// The last R that a writer saw: everything below is free.
+    pub seen: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
     pub bytes: AtomicU64,
@@ -175,6 +179,8 @@ impl Channel {
             c.store(128, Relaxed);
         }
         for c in [
+            &self.reader.0.seen,
+            &self.writer.0.seen,
             &self.reader.0.bytes,
             &self.reader.0.waits,
             &self.writer.0.bytes,

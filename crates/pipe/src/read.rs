@@ -59,6 +59,21 @@ fn take(
     let mut waited = false;
     loop {
         let h = ch.h();
+        if let Some(k) = ahead(me, ch, h, want - *done)
+            && at.check(k, |p, n| (me.access)(p, n, true))
+        {
+            let r = h.r();
+            let ring = ch.ring(me.domain)?;
+            // SAFETY: checked above; [r, r + k) is published and not yet released.
+            unsafe { at.from_ring(ring, r, k) };
+            if ch.cas_h(h, H::free(r + k as u64)) {
+                at.advance(k);
+                *done += k;
+                ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
+                return None;
+            }
+            continue;
+        }
         let t = ch.t();
         if t.closed() {
             if *done > 0 {
@@ -98,6 +113,7 @@ fn take(
             return Some(Step::Native);
         }
         let lim = if m.valid() { m.p().min(w) } else { w };
+        ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
             let k = (lim - r).min((want - *done) as u64).min(PIECE) as usize;
             if !at.check(k, |p, n| (me.access)(p, n, true)) {
@@ -177,6 +193,16 @@ fn take(
             return Some(Step::NativeCounted);
         }
     }
+}
+
+/// Whether all of `want` bytes were published when a reader last looked at T: then T, which writers are changing on
+/// another CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and
+/// a W of any time is there as long as R stands, which the CAS on H proves.
+#[inline]
+fn ahead(me: &Me, ch: &Channel, h: H, want: usize) -> Option<usize> {
+    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
+    let there = want as u64 <= n.min(PIECE) && !h.held() && !ch.m().valid();
+    (there && n <= ch.ring(me.domain)?.bytes()).then_some(want)
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.

@@ -141,16 +141,26 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             lock::drop(me, ch);
             return None;
         }
-        let h = ch.h();
         let m = ch.m();
-        let r = h.r();
-        let pos = t.wide(r);
-        let used = pos - r;
-        let Some(ring) = ch.ring(me.domain).filter(|x| used <= x.bytes()) else {
+        let Some(ring) = ch.ring(me.domain) else {
             lock::drop(me, ch);
             return Some(Step::Native);
         };
         let cap = ring.room();
+        // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
+        // if that is not enough.
+        let mut r = ch.writer.0.seen.load(Relaxed);
+        if m.valid() || t.nsl() > 0 || t.wide(r) - r + rest as u64 > cap {
+            r = ch.h().r();
+            ch.writer.0.seen.store(r, Relaxed);
+        }
+        let pos = t.wide(r);
+        let used = pos - r;
+        if used > ring.bytes() {
+            // Not a state that any of us writes.
+            lock::drop(me, ch);
+            return Some(Step::Native);
+        }
         if t.nsl() > 0 && !t.rung() {
             match bell(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => return Some(Step::Done(w.done as Ret)),
