@@ -37,6 +37,8 @@ pub struct Fifos {
     file: PathBuf,
     inotify: i32,
     state: Mutex<State>,
+    /// Participants that were looked at: id and start.
+    verified: Mutex<HashMap<u32, u64>>,
 }
 
 #[derive(Default)]
@@ -72,6 +74,7 @@ impl Fifos {
             file: file.to_owned(),
             inotify,
             state: Mutex::default(),
+            verified: Mutex::default(),
         })
     }
 
@@ -96,7 +99,7 @@ impl Fifos {
                 h.prove.store(1, Relaxed);
                 continue;
             }
-            let known = self.watch(&mut state, i, key) && self.all_take_part(key);
+            let known = self.watch(&mut state, i, key) && !self.others_hold(key);
             let now = if known {
                 state.refused.remove(&i);
                 ch.facts.0.why.store(Why::NotYet as u8, Relaxed);
@@ -121,12 +124,15 @@ impl Fifos {
         if state.watches.values().any(|w| *w == (slot, key)) {
             return true;
         }
-        let Some(path) = holders(key)
-            .first()
-            .and_then(|h| CString::new(h.path.as_os_str().as_bytes()).ok())
-        else {
+        let Some(holder) = holders(key).into_iter().next() else {
             return false;
         };
+        let Ok(path) = CString::new(holder.path.as_os_str().as_bytes()) else {
+            return false;
+        };
+        if !private(&holder.path) {
+            return false;
+        }
         // SAFETY: `path` is a C string; IN_OPEN follows the link to the FIFO itself.
         let wd = unsafe { libc::inotify_add_watch(self.inotify, path.as_ptr(), libc::IN_OPEN) };
         if wd >= 0 {
@@ -135,20 +141,39 @@ impl Fifos {
         wd >= 0
     }
 
-    fn all_take_part(&self, key: (u64, u64)) -> bool {
-        let v = holders(key);
-        !v.is_empty() && private(&v[0].path) && v.iter().all(|h| self.takes_part(h.pid))
+    /// Whether somebody who takes no part has the FIFO open.
+    ///
+    /// LINUX a look at /proc/PID/fd/N holds the open file for a moment, so that a close meanwhile is not yet the end of the
+    /// pipe. Participants' descriptors are therefore left alone.
+    fn others_hold(&self, key: (u64, u64)) -> bool {
+        let mut found = false;
+        each_fifo(|pid| !self.takes_part(pid), |_, _, k| found |= k == key);
+        found
     }
 
     fn takes_part(&self, pid: u32) -> bool {
         // A run itself only passes its descriptors on.
-        members::alive(&self.domain).contains(&pid)
-            || (participants::has(&self.domain, pid)
-            // Not only the number: the process itself.
-            && fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|m| {
-                let file = self.file.to_string_lossy();
-                m.lines().any(|l| l.ends_with(&*file))
-            }))
+        if members::alive(&self.domain).contains(&pid) {
+            return true;
+        }
+        if !participants::has(&self.domain, pid) {
+            return false;
+        }
+        // Not only the number: the process itself, by its start and its mappings.
+        let Some(start) = start_of(pid) else {
+            return false;
+        };
+        let mut known = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&pid) == Some(&start) {
+            return true;
+        }
+        let file = self.file.to_string_lossy();
+        let has = fs::read_to_string(format!("/proc/{pid}/maps"))
+            .is_ok_and(|m| m.lines().any(|l| l.ends_with(&*file)));
+        if has {
+            known.insert(pid, start);
+        }
+        has
     }
 
     /// For the life of this process: acts on opens.
@@ -213,7 +238,7 @@ impl Fifos {
         if holders.load(Acquire) != Holders::Known as u32 {
             return;
         }
-        if self.all_take_part(key) {
+        if !self.others_hold(key) {
             return;
         }
         state.refuse(slot);
@@ -279,14 +304,17 @@ impl Fifos {
 /// Every descriptor of the FIFO that this user may see.
 fn holders(key: (u64, u64)) -> Vec<Holder> {
     let mut v = Vec::new();
-    each_fifo(|pid, path, k| {
-        if k == key {
-            v.push(Holder {
-                pid,
-                path: path.to_owned(),
-            });
-        }
-    });
+    each_fifo(
+        |_| true,
+        |pid, path, k| {
+            if k == key {
+                v.push(Holder {
+                    pid,
+                    path: path.to_owned(),
+                });
+            }
+        },
+    );
     v
 }
 
@@ -296,12 +324,27 @@ pub fn abandoned(dev: u64, ino: u64) -> bool {
     holders((dev, ino)).iter().all(|h| h.pid == me)
 }
 
-/// Calls `f` with each descriptor of a named FIFO: process, /proc/PID/fd/N, device and inode.
-pub fn each_fifo(mut f: impl FnMut(u32, &Path, (u64, u64))) {
+/// When process `pid` started, in ticks since boot (proc_pid_stat(5), field 22).
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
+}
+
+/// Calls `f` with each descriptor of a named FIFO of the processes that `of` wants: process, /proc/PID/fd/N, device and
+/// inode.
+pub fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))) {
     for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = p.file_name().to_str().and_then(|s| s.parse().ok()) else {
             continue;
         };
+        if !of(pid) {
+            continue;
+        }
         let fds = fs::read_dir(p.path().join("fd"));
         for fd in fds.into_iter().flatten().flatten() {
             let path = fd.path();

@@ -3,6 +3,7 @@
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
 use crate::{bench, demo, doctor, run, stat};
+use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +64,9 @@ enum Command {
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]
     PingPong { trips: u64 },
+    /// A run of one of the benchmarks between processes
+    #[command(hide = true)]
+    PairWorker { words: Vec<String> },
     /// Show the memory of the runs of this user: in use, cached, events
     Stat {
         /// One JSON document instead of tables
@@ -226,19 +230,17 @@ impl Memory {
 #[derive(Subcommand)]
 enum Bench {
     /// The allocator, against the one it replaced in 2001, a fixed pool, and two heaps
-    Mbuf {
-        /// Fewer and shorter runs, a smaller burst: under twenty seconds
-        #[arg(long)]
-        quick: bool,
-        /// Use only so many CPUs; all that this process may use if not given
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-        cpus: Option<u16>,
-        /// Write the record here as well; `-` is standard output (the table then goes to standard error)
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Only these cases, such as `pair` or `scale-2`; all if none is given
-        cases: Vec<String>,
-    },
+    Mbuf(bench::Wanted),
+    /// Messages through a FIFO: a FreeBSD project's table of 2009, beside it its own figures
+    Fifo(bench::Wanted),
+    /// Bytes one way through one pipe, by chunk size
+    BwPipe(bench::Wanted),
+    /// Readers and writers that compute between their calls
+    Pipeflex(bench::Flex),
+    /// One byte there and back, and to a reader that sleeps
+    LatPipe(bench::Wanted),
+    /// `cat` of 50 MB into `grep` for what is not there
+    Grep(bench::Wanted),
 }
 
 /// What a run may be told to do without, to see or test what it does then.
@@ -299,22 +301,16 @@ pub fn main() -> i32 {
             json,
             cases,
         }),
-        Command::Bench {
-            what:
-                Bench::Mbuf {
-                    quick,
-                    cpus,
-                    json,
-                    cases,
-                },
-        } => bench::mbuf(&bench::Wanted {
-            quick,
-            cpus: cpus.map(usize::from),
-            json,
-            cases,
-        }),
-        Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1), true)
-        {
+        Command::Bench { what } => match what {
+            Bench::Mbuf(w) => bench::mbuf(&w),
+            Bench::Fifo(w) => bench::pairs(pairs::Bench::Fifo, &w),
+            Bench::BwPipe(w) => bench::pairs(pairs::Bench::BwPipe, &w),
+            Bench::Pipeflex(f) => bench::pipeflex(&f),
+            Bench::LatPipe(w) => bench::pairs(pairs::Bench::LatPipe, &w),
+            Bench::Grep(w) => bench::pairs(pairs::Bench::Grep, &w),
+        },
+        Command::PairWorker { words } => pairs::worker::main(&words),
+        Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1)) {
             Ok(s) => {
                 println!("{s}");
                 0

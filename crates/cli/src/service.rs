@@ -191,9 +191,12 @@ impl Run {
             .collect();
         let mut live: HashSet<u64> = HashSet::new();
         let mut named: HashSet<(u64, u64)> = HashSet::new();
-        fifo::each_fifo(|_, _, key| {
-            named.insert(key);
-        });
+        fifo::each_fifo(
+            |_| true,
+            |_, _, key| {
+                named.insert(key);
+            },
+        );
         for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
             for fd in fs::read_dir(p.path().join("fd"))
                 .into_iter()
@@ -232,7 +235,7 @@ impl Run {
         }
         registry::alone(&self.domain, u.who.tid, || {
             let mut held = false;
-            fifo::each_fifo(|_, _, k| held |= k == key);
+            fifo::each_fifo(|_| true, |_, _, k| held |= k == key);
             if !held && registry::object(self.domain, i) == Some(key) {
                 self.free(i, key.1, u);
             }

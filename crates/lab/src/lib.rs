@@ -2,9 +2,15 @@
 //!
 //! Invariant: the sides of a ratio run in turn on one machine, and every figure carries its spread and its count.
 //! Not here: argument parsing, colours, the preload library (programs are started with it, never linked to it).
+pub mod child;
+mod domain;
 pub mod machine;
 pub mod mbuf;
+pub mod pairs;
 pub mod record;
+pub mod scratch;
+mod shared;
+mod spin;
 pub mod stats;
 pub mod table;
 pub mod workload;

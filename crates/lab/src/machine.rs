@@ -74,10 +74,17 @@ pub fn allowed() -> Vec<usize> {
 
 /// Binds this process to one CPU. Async-signal-safe: for use between fork and exec.
 pub fn pin(cpu: usize) {
+    bind(&[cpu]);
+}
+
+/// Binds this process to some CPUs. Async-signal-safe, as `pin`.
+pub fn bind(cpus: &[usize]) {
     // SAFETY: the set is ours and of the size given.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        for &c in cpus {
+            libc::CPU_SET(c, &mut set);
+        }
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
 }

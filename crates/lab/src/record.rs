@@ -98,6 +98,23 @@ impl Record {
         });
     }
 
+    /// As `row`, of the mean: there `median` is the mean, and the interval is its own (normal: 1.96 standard errors).
+    pub fn mean_row(
+        &mut self,
+        case: &str,
+        backend: &str,
+        metric: &str,
+        unit: &str,
+        values: &[f64],
+    ) {
+        let (mean, error) = stats::mean(values);
+        self.row(case, backend, metric, unit, values);
+        if let Some(r) = self.results.last_mut() {
+            r.median = mean;
+            r.ci95 = [mean - 1.96 * error, mean + 1.96 * error];
+        }
+    }
+
     /// `backend` against `over`, from runs that were neighbours in time.
     pub fn ratio(
         &mut self,

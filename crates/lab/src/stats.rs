@@ -35,6 +35,17 @@ pub fn interval(v: &[f64]) -> [f64; 2] {
     [v[i], v[n - 1 - i]]
 }
 
+/// The mean and its standard error; zeroes of nothing.
+pub fn mean(v: &[f64]) -> (f64, f64) {
+    let n = v.len() as f64;
+    if v.is_empty() {
+        return (0.0, 0.0);
+    }
+    let mean = v.iter().sum::<f64>() / n;
+    let squares: f64 = v.iter().map(|x| (x - mean).powi(2)).sum();
+    (mean, (squares / (n - 1.0).max(1.0) / n).sqrt())
+}
+
 /// The values pair by pair, `a` over `b`.
 pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a / b).collect()
@@ -64,8 +75,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_has_its_error() {
+        assert_eq!(mean(&[1.0, 3.0]), (2.0, 1.0));
+        assert_eq!(mean(&[5.0]), (5.0, 0.0));
+    }
+
+    #[test]
     fn nothing_is_nothing() {
         assert_eq!(median(&[]), 0.0);
+        assert_eq!(mean(&[]), (0.0, 0.0));
         assert_eq!(interval(&[]), [0.0, 0.0]);
     }
 }

@@ -54,6 +54,8 @@ pub struct ReaderSide {
     pub seen: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
+    /// Whether leaving the writer alone for a moment has brought more of late: 0 to 256.
+    pub gain: AtomicU32,
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
@@ -76,6 +78,23 @@ pub struct WriterSide {
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
     pub name: [AtomicU64; 2],
+}
+
+/// For `--explain`, which may miss some of two that count at once: a locked instruction for each message would be dear.
+fn count(bytes: &AtomicU64, n: usize) {
+    bytes.store(bytes.load(Relaxed).wrapping_add(n as u64), Relaxed);
+}
+impl ReaderSide {
+    #[inline]
+    pub fn count(&self, n: usize) {
+        count(&self.bytes, n);
+    }
+}
+impl WriterSide {
+    #[inline]
+    pub fn count(&self, n: usize) {
+        count(&self.bytes, n);
+    }
 }
 
 /// A channel slot.

@@ -1,7 +1,7 @@
 //! When to spin, yield or sleep.
 //!
 //! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU; a yield happens once per
-//! wait and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
+//! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
 use crate::channel::{Channel, Line, ReaderSide, WriterSide};
@@ -73,7 +73,10 @@ fn wait(
         history.store(h - h / 8, Relaxed);
     }
     let until = &head.noyield_until[cpu as usize % 64];
-    if (me.cpus == 1 || same) && t0 >= until.load(Relaxed) {
+    // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
+    // wait for, they only delay others. Now and then it is tried again.
+    let pays = h >= 64 || t0 & 0xf0 == 0;
+    if (me.cpus == 1 || same) && pays && t0 >= until.load(Relaxed) {
         let before = clock::now();
         process::yield_now();
         let d = clock::now().wrapping_sub(before);
@@ -84,7 +87,12 @@ fn wait(
         } else {
             head.backoff.store((f - 1).max(1), Relaxed);
         }
-        return ready();
+        let came = ready();
+        if !may_spin {
+            let (up, down) = (h + (256 - h) / 8, h - h / 8);
+            history.store(if came { up } else { down }, Relaxed);
+        }
+        return came;
     }
     // About to sleep: the time to give back what nobody uses.
     if reclaim::is_due(&me.domain) {
@@ -131,13 +139,38 @@ pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
     }
 }
 
-/// Leaves the writer's cache line alone for a moment after a spin that brought only a little, so that a stream of
-/// small writes does not pay one line transfer each.
-pub fn gather(me: &Me, w: &Line<WriterSide>) {
-    let end = clock::now() + GATHER_US * per_us(me);
-    while w.0.waiting.load(Relaxed) == 0 && clock::now() < end {
+/// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
+/// Else a stream of small messages pays for the lines' way between the CPUs with each of them. True if it did.
+pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
+    let head = me.domain.header();
+    let (t0, cpu) = clock::now_cpu();
+    let gain = r.0.gain.load(Relaxed);
+    // Now and then it is tried again.
+    let pays = gain >= 64 || t0 & 0x7f0 == 0;
+    if !pays
+        || me.cpus == 1
+        || head.cpus.load(Relaxed) == 1
+        || w.0.cpu.load(Relaxed) == cpu
+        || head.flags.load(Relaxed) & NO_SPIN != 0
+    {
+        return false;
+    }
+    let end = t0 + GATHER_US * per_us(me);
+    while clock::now() < end {
         clock::pause();
     }
+    true
+}
+
+/// What a `gather` brought: bytes there before it, and after.
+pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
+    let gain = r.0.gain.load(Relaxed).min(256);
+    let now = if after >= 3 * before {
+        (gain + 96).min(256)
+    } else {
+        gain - gain / 4
+    };
+    r.0.gain.store(now, Relaxed);
 }
 
 /// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).

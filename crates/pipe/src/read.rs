@@ -29,6 +29,8 @@ impl Armed {
 
 /// Bytes of one copy between two looks at the words.
 const PIECE: u64 = 64 * 1024;
+/// Less than this at a look at T is worth a `gather`.
+const LITTLE: u64 = 4096;
 
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
@@ -56,7 +58,7 @@ fn take(
     armed: &mut Armed,
 ) -> Option<Step> {
     let mut patience = lock::Patience::new();
-    let mut waited = false;
+    let (mut waited, mut gathered) = (false, false);
     loop {
         let h = ch.h();
         if let Some(k) = ahead(me, ch, h, want - *done)
@@ -69,7 +71,7 @@ fn take(
             if ch.cas_h(h, H::free(r + k as u64)) {
                 at.advance(k);
                 *done += k;
-                ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
+                ch.reader.0.count(k);
                 return None;
             }
             continue;
@@ -115,6 +117,14 @@ fn take(
         let lim = if m.valid() { m.p().min(w) } else { w };
         ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
+            let there = lim - r;
+            if !gathered && there < LITTLE && !m.valid() {
+                gathered = true;
+                if policy::gather(me, &ch.reader, &ch.writer) {
+                    policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
+                    continue;
+                }
+            }
             let k = (lim - r).min((want - *done) as u64).min(PIECE) as usize;
             if !at.check(k, |p, n| (me.access)(p, n, true)) {
                 if *done > 0 {
@@ -130,7 +140,7 @@ fn take(
             }
             at.advance(k);
             *done += k;
-            ch.reader.0.bytes.fetch_add(k as u64, Relaxed);
+            ch.reader.0.count(k);
             // At half; or at once in a handler over that very write, which nobody else would wake.
             let low = w - (r + k as u64) <= ring.bytes() / 2;
             if m.valid() && m.p() == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
@@ -138,10 +148,6 @@ fn take(
             }
             if *done == want {
                 return None;
-            }
-            if waited && k < 4096 {
-                policy::gather(me, &ch.writer);
-                waited = false;
             }
             continue;
         }
@@ -298,7 +304,7 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
         if (got as usize) < want {
             ch.clear_m(m);
         }
-        ch.reader.0.bytes.fetch_add(got as u64, Relaxed);
+        ch.reader.0.count(got as usize);
         Drained::Bytes(got as usize)
     };
     lock::release(me, ch, r);

@@ -194,7 +194,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             {
                 w.at.advance(k);
                 w.done += k;
-                ch.writer.0.bytes.fetch_add(k as u64, Relaxed);
+                ch.writer.0.count(k);
                 if last {
                     return Some(Step::Done(w.done as Ret));
                 }
@@ -347,7 +347,7 @@ fn bell(
     {
         w.at.advance(more);
         w.done += more;
-        ch.writer.0.bytes.fetch_add(more as u64, Relaxed);
+        ch.writer.0.count(more);
         return Ok(last);
     }
     if w.done == w.want {
@@ -380,7 +380,7 @@ fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, place: M) -> R
     }
     w.at.advance(got as usize);
     w.done += got as usize;
-    ch.writer.0.bytes.fetch_add(got as u64, Relaxed);
+    ch.writer.0.count(got as usize);
     Ok(got as usize)
 }
 

@@ -16,7 +16,6 @@
 //! a whole network stack and under Giant; here it is measured alone, which shows the lock that Giant hid.
 pub mod allocator;
 mod burst;
-mod child;
 mod cross;
 mod harness;
 mod heaps;
@@ -24,18 +23,17 @@ mod ours;
 mod pool;
 mod present;
 mod resident;
-mod shared;
-mod spin;
 #[cfg(test)]
 mod tests;
 pub mod text;
 mod timed;
 
 use crate::record::{Better, Record, Series};
+use crate::{child, domain, shared, spin};
 use std::time::Duration;
 
+pub use crate::child::Failure;
 pub use burst::Curve;
-pub use child::Failure;
 
 /// A case, as its id in the record says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,16 +3,15 @@
 //! Invariant: the domain is what `byway run` makes but for its name and its size: the same layout, watermarks, decay.
 //! Not here: a service beside it. What goes back to the machine, ordinary callers give back in passing.
 use super::allocator::{Allocator, Local, Room};
+use super::domain;
 use super::shared::Shared;
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;
-use byway_mem::layout::{Class, Geometry, MAGIC, MOST_SLABS, SLAB_BYTES};
+use byway_mem::layout::{Class, MOST_SLABS, SLAB_BYTES};
 use byway_mem::stats;
-use byway_sys::{clock, process};
+use byway_sys::process;
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
 
 /// Slabs that no case is without.
 const FEWEST: usize = 64;
@@ -23,32 +22,13 @@ pub struct MbAlloc {
     memory: Shared,
 }
 
-/// Cycles of the counter in a microsecond, measured once.
-fn cycles_per_us() -> u32 {
-    static CYCLES: OnceLock<u32> = OnceLock::new();
-    *CYCLES.get_or_init(|| {
-        let (t, c) = (Instant::now(), clock::now());
-        while t.elapsed() < Duration::from_millis(10) {
-            clock::pause();
-        }
-        ((clock::now() - c) / t.elapsed().as_micros() as u64) as u32
-    })
-}
-
 impl Allocator for MbAlloc {
     type Local = User;
 
     fn make(room: Room) -> io::Result<MbAlloc> {
         // Twice the room: below half of a domain nothing is given back for want of memory alone.
         let slabs = (2 * room.bytes() / SLAB_BYTES).clamp(FEWEST, MOST_SLABS);
-        let memory = Shared::new(Geometry::of(slabs).bytes)?;
-        // SAFETY: page aligned, shared, and there for the life of the process.
-        let domain = unsafe { Domain::over(memory.base() as *mut u8, slabs) };
-        domain.lay_out();
-        let h = domain.header();
-        h.cpus.store(process::allowed_cpus(), Relaxed);
-        h.cycles_per_us.store(cycles_per_us(), Relaxed);
-        h.magic.store(MAGIC, Relaxed);
+        let (domain, memory) = domain::anonymous(slabs)?;
         Ok(MbAlloc { domain, memory })
     }
     fn join(&self) -> User {

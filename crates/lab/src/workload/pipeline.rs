@@ -5,11 +5,12 @@
 //! Not here: progress, tables.
 use crate::machine;
 use crate::record::{Better, Record};
+use crate::scratch::Scratch;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -70,15 +71,9 @@ pub fn cases() -> Vec<Case> {
 
 /// The text files, in a folder that goes with the value.
 pub struct Texts {
-    dir: PathBuf,
+    dir: Scratch,
     /// The interpreter itself: what is called python3 may be a shell script that looks for it.
     python: OsString,
-}
-
-impl Drop for Texts {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
 }
 
 impl Texts {
@@ -87,15 +82,28 @@ impl Texts {
     /// # Errors
     /// The temporary folder has no room.
     pub fn create(mb: u64) -> std::io::Result<Texts> {
-        let dir = std::env::temp_dir().join(format!("byway-demo-{}", std::process::id()));
-        fs::create_dir(&dir)?;
-        let t = Texts {
-            dir,
-            python: python(),
-        };
-        write_text(&t.dir.join("text"), mb * 1_000_000)?;
-        write_text(&t.dir.join("text50"), mb.min(50) * 1_000_000)?;
+        let t = Texts::none()?;
+        write_text(&t.dir.path().join("text"), mb * 1_000_000)?;
+        write_text(&t.dir.path().join("text50"), mb.min(50) * 1_000_000)?;
         Ok(t)
+    }
+
+    /// Only the one of 50 million bytes.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub fn fifty() -> std::io::Result<Texts> {
+        let t = Texts::none()?;
+        write_text(&t.dir.path().join("text50"), 50_000_000)?;
+        Ok(t)
+    }
+
+    fn none() -> std::io::Result<Texts> {
+        let name = format!("byway-demo-{}", std::process::id());
+        Ok(Texts {
+            dir: Scratch::create(&name, &["text", "text50"])?,
+            python: python(),
+        })
     }
 }
 
@@ -125,13 +133,21 @@ fn write_text(path: &Path, bytes: u64) -> std::io::Result<()> {
 }
 
 /// One run of one side.
-struct Run {
+pub struct Run {
     /// Wall time of the whole, or of one round trip, s.
-    wall: f64,
+    pub wall: f64,
     /// CPU time over wall time: near 1 means that the kernel packed the stages on one CPU.
     busy: f64,
-    output: Vec<u8>,
+    pub output: Vec<u8>,
     status: Option<i32>,
+}
+
+/// How a pipeline is started.
+#[derive(Clone, Copy)]
+pub enum Side<'a> {
+    Plain,
+    /// Under `byway run`, with these words.
+    Carried(&'a [&'a str]),
 }
 
 /// CPU seconds of all children waited for so far.
@@ -148,15 +164,25 @@ fn children() -> f64 {
 
 const TRIPS: &str = "20000";
 
-fn run(case: &Case, carried: bool, byway: &Path, texts: &Texts) -> std::io::Result<Run> {
+/// Runs `case` once, on `cpus` if they are given.
+///
+/// # Errors
+/// A program could not be started.
+pub fn run(
+    case: &Case,
+    side: Side,
+    byway: &Path,
+    texts: &Texts,
+    cpus: Option<&[usize]>,
+) -> std::io::Result<Run> {
     let ping = case.line.is_empty();
-    let mut c = if carried || ping {
+    let mut c = if ping || matches!(side, Side::Carried(_)) {
         Command::new(byway)
     } else {
         Command::new("bash")
     };
-    if carried {
-        c.args(["run", "--"]);
+    if let Side::Carried(words) = side {
+        c.arg("run").args(words).arg("--");
         c.arg(if ping { byway } else { Path::new("bash") });
     }
     if ping {
@@ -164,18 +190,19 @@ fn run(case: &Case, carried: bool, byway: &Path, texts: &Texts) -> std::io::Resu
     } else {
         c.args(["-c", &case.line]);
     }
-    c.env("F", texts.dir.join("text"))
-        .env("G", texts.dir.join("text50"))
+    c.env("F", texts.dir.path().join("text"))
+        .env("G", texts.dir.path().join("text50"))
         .env("P", &texts.python);
-    if case.one_cpu {
-        let cpu = machine::allowed()[0];
-        // SAFETY: `pin` only makes a system call.
-        unsafe {
-            c.pre_exec(move || {
-                machine::pin(cpu);
-                Ok(())
-            });
-        }
+    let cpus = cpus.map(<[usize]>::to_vec);
+    // SAFETY: `bind` and prctl(2) only make system calls.
+    unsafe {
+        c.pre_exec(move || {
+            if let Some(cpus) = &cpus {
+                machine::bind(cpus);
+            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
     }
     let (t, used) = (Instant::now(), children());
     let out = c.stdin(Stdio::null()).output()?;
@@ -216,9 +243,11 @@ pub fn measure(
 ) -> std::io::Result<bool> {
     let (mut wall, mut busy) = ([vec![], vec![]], [vec![], vec![]]);
     let mut same = true;
+    let first = [machine::allowed()[0]];
+    let cpus = case.one_cpu.then_some(&first[..]);
     for i in 0..=runs {
-        let a = run(case, false, byway, texts)?;
-        let b = run(case, true, byway, texts)?;
+        let a = run(case, Side::Plain, byway, texts, cpus)?;
+        let b = run(case, Side::Carried(&[]), byway, texts, cpus)?;
         same &= a.output == b.output && a.status == b.status;
         if i > 0 {
             for (k, r) in [a, b].into_iter().enumerate() {

@@ -7,9 +7,10 @@
 //! Invariant: a child dies with its parent (PR_SET_PDEATHSIG), memory is anonymous and goes with the processes, so an
 //! interrupted or failed run leaves nothing behind. A run begins with a heap and caches that no other run has used.
 //! Not here: what the workers do.
-use super::shared::Shared;
-use super::spin;
 use crate::machine;
+use crate::shared::{self, Shared};
+use crate::spin;
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -26,6 +27,8 @@ pub enum Failure {
     Died(i32),
     /// The run did not end within its time.
     Stuck,
+    /// What a program of the run, or who knows the remedy, says of it.
+    Said(String),
 }
 
 impl std::fmt::Display for Failure {
@@ -42,6 +45,7 @@ impl std::fmt::Display for Failure {
             Failure::Stuck => {
                 f.write_str("a run did not end; try it again while the machine is idle")
             }
+            Failure::Said(s) => f.write_str(s),
         }
     }
 }
@@ -203,25 +207,43 @@ pub struct Gate {
     ready: &'static AtomicU64,
     spans: &'static [AtomicU64],
     workers: usize,
+    /// Whether there are fewer CPUs than workers, so that who waits holds up another.
+    sharing: bool,
 }
 
 impl Gate {
-    fn new(workers: usize) -> io::Result<Gate> {
+    fn new(workers: usize, cpus: usize) -> io::Result<Gate> {
         let memory = Shared::new(64 + workers * 32)?;
         Ok(Gate {
             ready: &memory.words(0, 1)[0],
             spans: memory.words(64, workers * 4),
             workers,
+            sharing: cpus < workers,
         })
     }
-    /// Returns when all workers have come here.
+    /// Returns when all workers have come here; each time that they do.
     pub fn pass(&self) {
-        // ORDER: what each did to warm up comes before the work of all.
-        self.ready.fetch_add(1, AcqRel);
-        spin::until(|| {
-            // ORDER: as above.
-            self.ready.load(Acquire) as usize >= self.workers
-        });
+        // ORDER: what each did before comes before what all do then.
+        let came = self.ready.fetch_add(1, AcqRel) as usize + 1;
+        let all = came.next_multiple_of(self.workers);
+        if !self.sharing {
+            spin::until(|| {
+                // ORDER: as above.
+                self.ready.load(Acquire) as usize >= all
+            });
+        } else if came == all {
+            shared::wake(self.ready);
+        } else {
+            loop {
+                // ORDER: as above.
+                let now = self.ready.load(Acquire);
+                if now as usize >= all {
+                    break;
+                }
+                // Not by offers of the CPU: LINUX 6.18 takes from who makes them what it would have had later.
+                shared::sleep_while(self.ready, now);
+            }
+        }
     }
     fn leave(&self, i: usize, s: Span) {
         for (w, v) in self.spans[4 * i..]
@@ -254,15 +276,29 @@ pub fn processes(
     cpus: &[usize],
     work: impl Fn(usize, Gate) -> Result<Span, Failure>,
 ) -> Result<Vec<Span>, Failure> {
-    let gate = Gate::new(cpus.len())?;
-    for (i, &cpu) in cpus.iter().enumerate() {
+    group(
+        &cpus.iter().map(std::slice::from_ref).collect::<Vec<_>>(),
+        work,
+    )
+}
+
+/// As `processes`, each bound to several CPUs.
+///
+/// # Errors
+/// What went wrong in the first that failed; the others then end with the run.
+pub fn group(
+    places: &[&[usize]],
+    work: impl Fn(usize, Gate) -> Result<Span, Failure>,
+) -> Result<Vec<Span>, Failure> {
+    let gate = Gate::new(places.len(), distinct(&places.concat()))?;
+    for (i, cpus) in places.iter().enumerate() {
         fork(|| {
-            machine::pin(cpu);
+            machine::bind(cpus);
             gate.leave(i, work(i, gate)?);
             Ok(())
         })?;
     }
-    for _ in cpus {
+    for _ in places {
         let mut status = 0;
         // SAFETY: our own children and int.
         let pid = unsafe { libc::waitpid(-1, &mut status, 0) };
@@ -276,6 +312,11 @@ pub fn processes(
     Ok(gate.spans())
 }
 
+/// How many CPUs these are.
+fn distinct(cpus: &[usize]) -> usize {
+    cpus.iter().collect::<HashSet<_>>().len()
+}
+
 /// As `processes`, in threads of the calling process.
 ///
 /// # Errors
@@ -284,7 +325,7 @@ pub fn threads(
     cpus: &[usize],
     work: impl Fn(usize, Gate) -> Result<Span, Failure> + Sync,
 ) -> Result<Vec<Span>, Failure> {
-    let gate = Gate::new(cpus.len())?;
+    let gate = Gate::new(cpus.len(), distinct(cpus))?;
     std::thread::scope(|s| {
         let started: Vec<_> = cpus
             .iter()
@@ -357,6 +398,29 @@ mod tests {
         };
         assert_eq!(busy(&[s; 2], 1), 1.0);
         assert_eq!(busy(&[s; 2], 2), 0.5);
+    }
+
+    #[test]
+    fn a_gate_opens_each_time() {
+        let cpus = machine::allowed();
+        for second in [cpus[0], cpus[cpus.len() - 1]] {
+            let board = Shared::new(64).unwrap();
+            let count = &board.words(0, 1)[0];
+            let turns = isolated(LIMIT, || {
+                processes(&[cpus[0], second], |_, gate| {
+                    for turn in 0..100 {
+                        if count.load(Relaxed) < 2 * turn {
+                            return Err(Failure::Stuck);
+                        }
+                        count.fetch_add(1, Relaxed);
+                        gate.pass();
+                    }
+                    Ok(Span::default())
+                })?;
+                Ok(vec![count.load(Relaxed) as f64])
+            });
+            assert_eq!(turns.unwrap(), [200.0]);
+        }
     }
 
     #[test]

@@ -79,3 +79,24 @@ impl Shared {
         }
     }
 }
+
+/// Sleeps until somebody wakes who sleeps on `word`, if it is `value`; perhaps not so long. Values are small.
+pub fn sleep_while(word: &AtomicU64, value: u64) {
+    let none = std::ptr::null::<libc::timespec>();
+    // SAFETY: futex(2) on the lower half of a word of shared memory (x86-64: the first).
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value as u32,
+            none,
+        )
+    };
+}
+
+/// Wakes all who sleep on `word`.
+pub fn wake(word: &AtomicU64) {
+    // SAFETY: as above; no memory is changed.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}

@@ -1,0 +1,135 @@
+//! `bw-pipe`: how much one process sends another through one pipe, chunk by chunk (bw_pipe of lmbench).
+//!
+//! Invariant: the writer sends the same chunk again and again, the reader reads pieces of that size at most into the same
+//! place: bytes are moved, not made or used. A run is from the first write to the last read, after some that warm up.
+//! Not here: what a program makes of its bytes (grep.rs).
+//!
+//! `vmsplice` compares unfairly: its writer may not touch a chunk until it has been read, which write(2) does not ask.
+//! `memcpy` is one copy by one thread, where a pipe makes two: from a chunk in the nearest cache to places that have long
+//! left it, as those of a pipe have, since the reader had them last.
+use super::link::{Kind, Link};
+use super::pair;
+use super::{Backend, Plan};
+use crate::child::{Failure, now};
+use crate::machine;
+use crate::shared::Shared;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub const CHUNKS: [usize; 7] = [2048, 4096, 8192, 16384, 32768, 65536, 131_072];
+pub const OVER: [&str; 2] = ["kernel-64k", "kernel-1m"];
+
+/// Those that are there on every machine; between the first two come what `byway run --pipe` knows.
+pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
+    let mut v = super::carried_pipes(pipes);
+    v.extend([
+        Backend::plain("kernel-64k", Kind::Pipe),
+        Backend::plain("kernel-1m", Kind::Pipe1M),
+        Backend::plain("vmsplice", Kind::Vmsplice),
+        Backend::plain("memcpy", Kind::Nothing),
+    ]);
+    v
+}
+
+pub fn total(plan: &Plan) -> usize {
+    if plan.quick { 64 << 20 } else { 256 << 20 }
+}
+
+pub fn rounds(plan: &Plan) -> usize {
+    if plan.quick { 5 } else { 11 }
+}
+
+/// Bytes that warm up.
+const WARM: usize = 8 << 20;
+/// Places that a vmsplicing writer sends in turn, so that none is sent again while it lies in the pipe.
+const SPLICED: usize = 1 << 20;
+/// Places that `memcpy` fills in turn: more than the caches of a CPU that are its own.
+const COLD: usize = 64 << 20;
+
+/// The worker's part: MB/s.
+///
+/// # Errors
+/// A process could not be started, or died.
+pub fn work(kind: Kind, cpus: &[usize], chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
+    if kind == Kind::Nothing {
+        return copy(cpus[0], chunk, total);
+    }
+    let link = Link::new(kind, pair::apart(cpus))?;
+    let times = pair::board(2)?;
+    let pass = |bytes: usize, end: &super::link::End, from: &[u8]| {
+        (0..bytes / chunk).try_for_each(|i| {
+            let at = i * chunk % from.len();
+            end.put(&from[at..at + chunk])
+        })
+    };
+    let whole = |bytes: usize| (bytes / chunk * chunk) as u64;
+    pair::pair(
+        cpus,
+        |gate| {
+            let span = if kind == Kind::Vmsplice {
+                SPLICED
+            } else {
+                chunk
+            };
+            let memory = Shared::new(span)?;
+            memory.populate()?;
+            // SAFETY: our mapping, which nobody else writes.
+            let from = unsafe { std::slice::from_raw_parts(memory.base() as *const u8, span) };
+            let end = link.writer();
+            gate.pass();
+            pass(WARM, &end, from)?;
+            gate.pass();
+            times[0].store(now(), Relaxed);
+            pass(total, &end, from)?;
+            Ok(())
+        },
+        |gate| {
+            let (end, mut into) = (link.reader(), vec![1; chunk]);
+            gate.pass();
+            pair::take(&end, &mut into, whole(WARM))?;
+            gate.pass();
+            pair::take(&end, &mut into, whole(total))?;
+            times[1].store(now(), Relaxed);
+            Ok(())
+        },
+    )?;
+    let ns = times[1].load(Relaxed) - times[0].load(Relaxed);
+    Ok(vec![rate(whole(total), ns)])
+}
+
+/// MB/s.
+fn rate(bytes: u64, ns: u64) -> f64 {
+    bytes as f64 * 1e3 / ns.max(1) as f64
+}
+
+fn copy(cpu: usize, chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
+    machine::pin(cpu);
+    let (from, mut into) = (vec![1u8; chunk], vec![1u8; COLD]);
+    let mut pass = |bytes: usize| {
+        for i in 0..bytes / chunk {
+            let at = i * chunk % COLD;
+            into[at..at + chunk].copy_from_slice(std::hint::black_box(&from));
+        }
+        std::hint::black_box(&into);
+    };
+    pass(COLD);
+    let began = now();
+    pass(total);
+    Ok(vec![rate((total / chunk * chunk) as u64, now() - began)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_fill_what_is_gone_round() {
+        for c in CHUNKS {
+            assert!(SPLICED.is_multiple_of(c) && COLD.is_multiple_of(c) && WARM.is_multiple_of(c));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_in_million_bytes() {
+        assert_eq!(rate(2_000_000, 1_000_000_000), 2.0);
+    }
+}

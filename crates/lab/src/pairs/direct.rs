@@ -1,0 +1,194 @@
+//! `byway-core`: the pipe core called directly, over a pipe and a domain of its own, without the preload library.
+//!
+//! Invariant: it makes the calls of the kernel that the core asks for, as the preload library's entry does; so what is
+//! measured is the same pipe without the way into it.
+//! Not here: descriptors that somebody else uses too, signals, buffers at bad addresses.
+use crate::domain;
+use byway_mem::domain::Domain;
+use byway_mem::layout::SLABS;
+use byway_mem::registry;
+use byway_pipe::channel::Channel;
+use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::read::Armed;
+use byway_pipe::write::Progress;
+use byway_pipe::{Me, Step, policy, read, write};
+use byway_sys::{file, process};
+use std::io;
+
+/// A pipe that the core knows; processes that are forked after it was made share it.
+#[derive(Clone, Copy)]
+pub struct Pipe {
+    domain: Domain,
+    channel: &'static Channel,
+    r: usize,
+    w: usize,
+    /// What each process takes for the number of its CPUs.
+    cpus: u32,
+}
+
+impl Pipe {
+    /// Over the descriptors of a pipe that nobody has used yet, for processes that run on so many CPUs.
+    ///
+    /// # Errors
+    /// No room for a domain, or in it.
+    pub fn over(r: i32, w: i32, cpus: usize) -> io::Result<Pipe> {
+        let (domain, _) = domain::anonymous(SLABS)?;
+        let found = file::identity(r as usize).and_then(|id| {
+            let i = registry::claim(domain, id.dev, id.ino)?;
+            let channel = Channel::at(domain, i)?;
+            channel.reset(65536);
+            registry::publish(domain, i, id.ino);
+            Some(channel)
+        });
+        Ok(Pipe {
+            domain,
+            channel: found.ok_or_else(|| io::Error::other("a new domain has no slot"))?,
+            r: r as usize,
+            w: w as usize,
+            cpus: cpus as u32,
+        })
+    }
+
+    fn me(&self) -> Me {
+        Me {
+            tid: process::gettid(),
+            rseq: true,
+            domain: self.domain,
+            cpus: self.cpus,
+            spin: true,
+            abandoned: |_, _| false,
+            heard: || false,
+            access: |_, _, _| true,
+        }
+    }
+
+    pub fn writer(&self) -> End {
+        End {
+            me: self.me(),
+            pipe: *self,
+        }
+    }
+    pub fn reader(&self) -> End {
+        self.writer()
+    }
+}
+
+/// An end of a pipe in the hands of the thread that asked for it.
+#[derive(Clone, Copy)]
+pub struct End {
+    me: Me,
+    pipe: Pipe,
+}
+
+/// What a call of libc says of itself.
+fn result(r: isize) -> io::Result<usize> {
+    usize::try_from(r).map_err(|_| io::Error::last_os_error())
+}
+
+/// What the core says in place of a call.
+fn said(r: isize) -> io::Result<usize> {
+    usize::try_from(r).map_err(|_| io::Error::from_raw_os_error(-r as i32))
+}
+
+impl End {
+    /// write(2).
+    #[inline]
+    pub fn write(&self, b: &[u8]) -> io::Result<usize> {
+        let v = [Iov {
+            base: b.as_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut p = Progress {
+            at: Cursor::new(&v),
+            want: b.len(),
+            done: 0,
+        };
+        loop {
+            match write::write(&self.me, self.pipe.channel, self.pipe.w, &mut p) {
+                Step::Done(n) => return said(n),
+                step => {
+                    if let Some(n) = self.native(step, b, &p)? {
+                        return Ok(n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The call of the kernel that a write asked for; `None`: ask the core again.
+    #[cold]
+    fn native(&self, step: Step, b: &[u8], p: &Progress) -> io::Result<Option<usize>> {
+        let (fd, rest) = (self.pipe.w as i32, &b[p.done..]);
+        match step {
+            Step::Native | Step::NativeCounted => {
+                // SAFETY: a buffer of ours.
+                let n = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
+                let done = result(n);
+                if step == Step::NativeCounted {
+                    write::finish(self.pipe.channel, n);
+                }
+                Ok(Some(p.done + done?))
+            }
+            Step::WaitRestartable => {
+                let bad = Iov { base: 16, len: 1 };
+                // SAFETY: an address at which nothing is: the call waits for room, then fails.
+                let r = unsafe { libc::syscall(libc::SYS_vmsplice, fd, &raw const bad, 1, 0) };
+                let r = result(r as isize).map_or_else(errno, |n| n as isize);
+                write::woken(self.pipe.w, p, true, r).map(said).transpose()
+            }
+            _ => {
+                let (r, _) = file::poll1(self.pipe.w, file::POLLOUT, -1);
+                write::woken(self.pipe.w, p, false, r).map(said).transpose()
+            }
+        }
+    }
+
+    /// read(2).
+    #[inline]
+    pub fn read(&self, b: &mut [u8]) -> io::Result<usize> {
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
+        let (ch, fd) = (self.pipe.channel, self.pipe.r);
+        let mut armed = Armed::NOT;
+        let step = read::read(&self.me, ch, fd, Cursor::new(&v), b.len(), 0, &mut armed);
+        let Step::Done(n) = step else {
+            return self.asleep(step, armed, b);
+        };
+        said(n)
+    }
+
+    /// The sleep that a read asked for; what follows its bytes in the ring is read with them, as the library does.
+    #[cold]
+    fn asleep(&self, step: Step, armed: Armed, b: &mut [u8]) -> io::Result<usize> {
+        let (me, ch, fd) = (&self.me, self.pipe.channel, self.pipe.r);
+        // SAFETY: a buffer of ours.
+        let n = unsafe { libc::read(fd as i32, b.as_mut_ptr().cast(), b.len()) };
+        let done = result(n);
+        if step == Step::NativeCounted {
+            read::finish(me, ch, armed, n);
+        }
+        let done = done?;
+        if done == 0 || done == b.len() || ch.t().closed() {
+            return Ok(done);
+        }
+        let was = ch.t().w();
+        policy::let_publish(me, || ch.t().wl() != 0 && ch.t().w() == was);
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut at = Cursor::new(&v);
+        at.advance(done);
+        let mut armed = Armed::NOT;
+        match read::read(me, ch, fd, at, b.len(), done, &mut armed) {
+            Step::Done(n) => said(n),
+            _ => Ok(done),
+        }
+    }
+}
+
+fn errno(e: io::Error) -> isize {
+    -(e.raw_os_error().unwrap_or(0) as isize)
+}

@@ -1,0 +1,145 @@
+//! The table of `fifo`, in the rows and columns of the source, with its published figures beside ours.
+//!
+//! Invariant: no line is longer than 79 characters; the published figures never stand without the words that they are of
+//! another machine, and no ratio is made of the two.
+//! Not here: other benchmarks' lines (text.rs).
+//!
+//! Source: published/fifo_freebsd8_2009.csv, from "FIFO Optimization status 4" (Zhao Shuai, 25 July 2009).
+use super::fifo::{self, COUNTS, Cell, SIZES};
+use super::text::short;
+use crate::record::Record;
+
+const CSV: &str = include_str!("../../published/fifo_freebsd8_2009.csv");
+/// The words that the published figures stand under, and what is said of them in the record.
+const ELSEWHERE: &str = "published: FreeBSD 8, 2009";
+pub const SOURCE: &str = "published figures: FreeBSD 8.0-CURRENT on a Core 2 Quad 9400, July 2009, means of 100 runs, us \
+     (Zhao Shuai, FIFO Optimization status 4): another machine and another system, no ratio is made with them";
+
+/// A published mean, us; `implementation` is `socket` or `pipe`.
+pub fn published(implementation: &str, cell: Cell) -> Option<f64> {
+    CSV.lines().skip(1).find_map(|l| {
+        let mut f = l.split(',');
+        let same = f.next()? == implementation
+            && f.next()?.parse() == Ok(cell.size)
+            && f.next()?.parse() == Ok(cell.count);
+        same.then(|| f.next()?.trim().parse().ok()).flatten()
+    })
+}
+
+/// Width of the column of a count: ours, and what stands beside.
+const OURS: usize = 7;
+const BESIDE: [usize; 5] = [5, 6, 6, 6, 7];
+
+fn row(name: &str, left: impl Fn(usize) -> String, right: impl Fn(usize) -> String) -> String {
+    let left: String = COUNTS.map(|c| format!("{:>OURS$}", left(c))).concat();
+    let right: String = (COUNTS.iter().zip(BESIDE))
+        .map(|(&c, w)| format!("{:>w$}", right(c)))
+        .collect();
+    format!("{name:<6}{left} |{right}").trim_end().to_string()
+}
+
+/// A block for each backend: mean us of a run; beside it the published means, or how many times faster than the
+/// kernel's FIFO it is (medians of neighbouring runs). Cells that were not measured are a dash.
+pub fn table(record: &Record) -> Vec<String> {
+    let mut lines = vec![];
+    for (backend, was) in [
+        ("unix-socket", Some(("old, socket version", "socket"))),
+        ("kernel-fifo", Some(("new, pipe version", "pipe"))),
+        ("byway-preload", None),
+        ("byway-core", None),
+    ] {
+        let mean = |size: usize, count: usize| {
+            let id = Cell { size, count }.id();
+            let found = record
+                .results
+                .iter()
+                .find(|r| r.case == id && r.backend == backend && r.metric == "elapsed_mean");
+            found.map_or("-".into(), |r| whole(r.median))
+        };
+        let ratio = |size: usize, count: usize| {
+            let id = Cell { size, count }.id();
+            let found = record
+                .ratios
+                .iter()
+                .find(|q| q.case == id && q.backend == backend && q.over == fifo::OVER[0]);
+            found.map_or("-".into(), |q| short(q.ratio))
+        };
+        let (name, beside) = match was {
+            Some((version, _)) => (format!("{backend} ({version})"), ELSEWHERE),
+            None => (backend.into(), "times faster than kernel-fifo"),
+        };
+        lines.push(format!("{:<41} | {beside}", format!("{name}, mean us")));
+        lines.push(row("", |c| c.to_string(), |c| c.to_string()));
+        for size in SIZES {
+            let name = format!("{size}B");
+            lines.push(match was {
+                Some((_, implementation)) => row(
+                    &name,
+                    |c| mean(size, c),
+                    |count| {
+                        published(implementation, Cell { size, count })
+                            .map_or("-".into(), |v| format!("{v:.0}"))
+                    },
+                ),
+                None => row(&name, |c| mean(size, c), |c| ratio(size, c)),
+            });
+        }
+        lines.push(String::new());
+    }
+    lines.pop();
+    lines
+}
+
+/// Without a fraction where there are two digits before it.
+fn whole(us: f64) -> String {
+    if us < 10.0 {
+        format!("{us:.1}")
+    } else {
+        format!("{us:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Better;
+
+    #[test]
+    fn every_published_cell_is_there() {
+        for cell in fifo::cells() {
+            for implementation in ["socket", "pipe"] {
+                assert!(published(implementation, cell).is_some(), "{cell:?}");
+            }
+        }
+        let first = Cell {
+            size: 64,
+            count: 100,
+        };
+        assert_eq!(published("pipe", first), Some(274.0));
+        assert_eq!(published("socket", first), Some(85.0));
+        assert_eq!(published("ring", first), None);
+    }
+
+    #[test]
+    fn fits_eighty_columns_and_says_whose_figures() {
+        let mut r = Record::new("fifo");
+        let empty = table(&r);
+        for cell in fifo::cells() {
+            for b in fifo::BACKENDS {
+                r.mean_row(&cell.id(), b.name, "elapsed_mean", "us", &[999_999.0]);
+                let (new, old) = ([1.0], [99_999.0]);
+                let over = ("kernel-fifo", &old[..]);
+                r.ratio(&cell.id(), "elapsed", Better::Less, (b.name, &new), over);
+            }
+        }
+        let full = table(&r);
+        assert_eq!(empty.len(), full.len());
+        assert_eq!(full.len(), 4 * 10 - 1);
+        for l in empty.iter().chain(&full) {
+            assert!(l.len() < 80, "{l}");
+        }
+        assert_eq!(full.iter().filter(|l| l.contains(ELSEWHERE)).count(), 2);
+        assert!(full[2].starts_with("64B ") && full[8].starts_with("4096B "));
+        assert!(full[8].ends_with("905902"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Starts workers, plain or under `byway run`, and reads what they say.
+//!
+//! Invariant: a worker that does not end within its time is ended, and one whose parent dies ends with it; nothing is
+//! looked at while it works, so that a benchmark on one CPU has that CPU.
+//! Not here: what a worker does (worker.rs).
+use super::PIPES;
+use super::worker::Job;
+use crate::child::Failure;
+use crate::machine;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any worker takes on a machine that is not stuck.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The program that is measured, which is the one that runs.
+pub struct Byway {
+    path: PathBuf,
+}
+
+/// What a run says.
+pub struct Done {
+    pub figures: Vec<f64>,
+    /// Which part of its bytes Byway carried; `None` where it was not asked to.
+    pub carried: Option<f64>,
+}
+
+impl Byway {
+    /// `path` is the program.
+    pub fn new(path: &Path) -> Byway {
+        Byway { path: path.into() }
+    }
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `run --pipe` knows beside `auto`.
+    pub fn pipes(&self) -> Vec<&'static str> {
+        let help = Command::new(&self.path)
+            .args(["run", "--help"])
+            .stdin(Stdio::null())
+            .output();
+        help.map_or(vec![], |o| in_help(&String::from_utf8_lossy(&o.stdout)))
+    }
+
+    /// Runs `job` in a worker; `run` are the words of `byway run`, if it is to be carried.
+    ///
+    /// # Errors
+    /// What went wrong there.
+    pub fn worker(&self, job: &Job, run: Option<&'static [&'static str]>) -> Result<Done, Failure> {
+        let mut c = Command::new(&self.path);
+        if let Some(words) = run {
+            // By itself, so that nobody else's pipes are in its memory.
+            c.args(["run", "--explain", "--private"]).args(words);
+            c.arg("--").arg(&self.path);
+        }
+        c.arg("pair-worker").args(job.words());
+        // A worker that starts others under Byway would not be plain.
+        c.env_remove("BYWAY").env_remove("LD_PRELOAD");
+        let cpus = job.cpus.clone();
+        // SAFETY: `bind` and prctl(2) only make system calls.
+        unsafe {
+            c.pre_exec(move || {
+                machine::bind(&cpus);
+                // `byway run` passes it on, and its worker dies with it.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
+        let (out, err) = output(&mut c)?;
+        let figures: Vec<f64> = out.lines().filter_map(|l| l.parse().ok()).collect();
+        if figures.is_empty() {
+            let last = err
+                .lines()
+                .rev()
+                .find_map(|l| l.strip_prefix("byway: pair-worker: "));
+            return Err(match last {
+                Some(said) => Failure::Said(said.into()),
+                None => Failure::Said(format!(
+                    "a worker said nothing but {:?}; try it again while the machine is idle",
+                    err.lines().last().unwrap_or("")
+                )),
+            });
+        }
+        let carried = match run {
+            Some(_) => Some(part(&err, job.work.bytes())?),
+            None => None,
+        };
+        Ok(Done { figures, carried })
+    }
+}
+
+/// What `--help` says of `--pipe`.
+fn in_help(help: &str) -> Vec<&'static str> {
+    let Some((_, after)) = help.split_once("--pipe ") else {
+        return vec![];
+    };
+    let own = after.split("\n      --").next().unwrap_or("");
+    // The list of values where there is one: words of the text may be words of the values.
+    let own = own.split_once("ossible values:").map_or(own, |p| p.1);
+    let words: Vec<_> = own
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '+'))
+        .collect();
+    let names = PIPES.iter().map(|p| p.0);
+    names.filter(|n| words.contains(n)).collect()
+}
+
+/// Of `bytes` at least, which part `--explain` says was carried; 1 where their number is not known.
+fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
+    if let Some(why) = explained
+        .lines()
+        .find_map(|l| l.strip_prefix("byway: nothing is carried: "))
+    {
+        return Err(Failure::Said(format!("byway run carries nothing: {why}")));
+    }
+    let carried: u64 = explained
+        .lines()
+        .filter_map(|l| l.split_once(" bytes carried"))
+        .filter_map(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok())
+        .sum();
+    Ok(if bytes == 0 {
+        f64::from(carried > 0)
+    } else {
+        (carried as f64 / bytes as f64).min(1.0)
+    })
+}
+
+/// Both outputs of `c`, which has to end within the limit.
+fn output(c: &mut Command) -> Result<(String, String), Failure> {
+    let mut child = c
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let until = Instant::now() + LIMIT;
+    let mut text = [String::new(), String::new()];
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let in_time =
+        collect(&mut out, &mut text[0], until)? && collect(&mut err, &mut text[1], until)?;
+    if !in_time {
+        end(&mut child);
+        return Err(Failure::Stuck);
+    }
+    child.wait()?;
+    let [out, err] = text;
+    Ok((out, err))
+}
+
+/// Reads to the end; false if that did not come in time.
+fn collect(
+    from: &mut Option<impl Read + AsRawFd>,
+    into: &mut String,
+    until: Instant,
+) -> io::Result<bool> {
+    let Some(from) = from else { return Ok(true) };
+    let mut b = [0; 4096];
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).as_millis() as i32;
+        let mut p = libc::pollfd {
+            fd: from.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one struct of ours.
+        match unsafe { libc::poll(&mut p, 1, left) } {
+            0 => return Ok(false),
+            n if n < 0 => {
+                let e = io::Error::last_os_error();
+                if e.kind() != io::ErrorKind::Interrupted {
+                    return Err(e);
+                }
+            }
+            _ => match from.read(&mut b)? {
+                0 => return Ok(true),
+                n => into.push_str(&String::from_utf8_lossy(&b[..n])),
+            },
+        }
+    }
+}
+
+/// Ends a child that is late, gently first: `byway run` then ends what it has started.
+fn end(child: &mut Child) {
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    for _ in 0..200 {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_tells_what_pipes_there_are() {
+        let help = "      --low <MIB>\n          base\n\n      --pipe <WHAT>\n          `base`: x; `zc` is none\n\n          [possible values: base, lp, auto]\n\n      --capacity <SIZE>\n          zc\n";
+        assert_eq!(in_help(help), ["base", "lp"]);
+        assert_eq!(
+            in_help("  --pipe <WHAT>\n  Possible values:\n  - lp: large\n  - lp+zc: both\n"),
+            ["lp", "lp+zc"]
+        );
+        assert!(in_help("      --private\n").is_empty());
+    }
+
+    #[test]
+    fn what_was_carried() {
+        let said = "byway: pipe:[1]  byway -> byway  100 bytes carried, 0 calls left to the kernel\n\
+                    byway: fifo:[2]  byway -> byway  50 bytes carried, 7 calls left to the kernel\n";
+        assert_eq!(part(said, 300).unwrap(), 0.5);
+        assert_eq!(part(said, 100).unwrap(), 1.0);
+        assert_eq!(part("", 0).unwrap(), 0.0);
+        let e = part("byway: nothing is carried: no library; build it\n", 5).unwrap_err();
+        assert!(e.to_string().contains("build it"));
+    }
+
+    #[test]
+    fn both_outputs_are_read() {
+        let mut c = Command::new("sh");
+        c.args(["-c", "echo a; echo b >&2"]);
+        assert_eq!(output(&mut c).unwrap(), ("a\n".into(), "b\n".into()));
+    }
+}

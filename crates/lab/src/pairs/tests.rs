@@ -1,0 +1,130 @@
+//! Tiny runs of every kind of work with every link, in processes of their own.
+//!
+//! Invariant: no test fails on a time.
+//! Not here: workers under `byway run`, which need the program and its library (tests/run.sh does such things).
+use super::fifo::Cell;
+use super::worker::{Job, Work};
+use super::*;
+use crate::child;
+use crate::machine;
+use std::time::Duration;
+
+fn figures(kind: Kind, cpus: Vec<usize>, work: Work) -> Vec<f64> {
+    let job = Job { kind, cpus, work };
+    let v = child::isolated(Duration::from_secs(60), || job.run());
+    v.unwrap_or_else(|e| panic!("{job:?}: {e}"))
+}
+
+/// On all CPUs, and on one.
+fn places() -> Vec<Vec<usize>> {
+    let all = machine::allowed();
+    vec![all.clone(), vec![all[0]]]
+}
+
+#[test]
+fn messages_arrive_by_every_link() {
+    for kind in [Kind::Fifo, Kind::Socket, Kind::Core] {
+        for cpus in places() {
+            let cell = Cell {
+                size: 512,
+                count: 100,
+            };
+            let v = figures(kind, cpus, Work::Fifo(cell, 3));
+            assert_eq!(v.len(), 3);
+            assert!(v.iter().all(|&us| us > 0.0));
+        }
+    }
+}
+
+#[test]
+fn streams_have_a_rate() {
+    for kind in [
+        Kind::Pipe,
+        Kind::Pipe1M,
+        Kind::Vmsplice,
+        Kind::Core,
+        Kind::Nothing,
+    ] {
+        for cpus in places() {
+            let v = figures(kind, cpus, Work::Stream(65536, 2 << 20));
+            assert!(v.len() == 1 && v[0] > 0.0, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn readers_that_compute_get_bytes() {
+    for kind in [Kind::Pipe, Kind::Core] {
+        for cpus in places() {
+            let options = Options {
+                processes: 4,
+                ms: 30,
+                read: 4096,
+                write_us: 5,
+                ..Options::usual(true)
+            };
+            assert!(figures(kind, cpus, Work::Flex(options))[0] > 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_byte_goes_round_and_wakes() {
+    for kind in [Kind::Pipe, Kind::Core] {
+        for cpus in places() {
+            assert!(figures(kind, cpus.clone(), Work::Spin(100))[0] > 0.0);
+            assert!(figures(kind, cpus, Work::Sleep(5, 100))[0] > 0.0);
+        }
+    }
+}
+
+#[test]
+fn nothing_takes_its_time() {
+    for cpus in places() {
+        assert_eq!(figures(Kind::Nothing, cpus, Work::Nothing(10)).len(), 10);
+    }
+    assert!(pair::clock_ns() > 0.0);
+}
+
+#[test]
+fn every_case_has_its_work_and_its_backends() {
+    let mut plan = Plan::new(vec![0, 1], true);
+    assert_eq!(Bench::BwPipe.backends(&plan)[0].name, "auto");
+    plan.pipes = vec!["base", "lp"];
+    for bench in Bench::ALL {
+        let backends = bench.backends(&plan);
+        let names: Vec<_> = backends.iter().map(|b| b.name).collect();
+        assert!(bench.over().iter().all(|o| names.contains(o)), "{names:?}");
+        for case in bench.cases(&plan) {
+            assert_eq!(bench.work(&case, &plan).is_some(), bench != Bench::Grep);
+        }
+    }
+    let names: Vec<_> = bw_pipe::backends(&plan.pipes)
+        .iter()
+        .map(|b| b.name)
+        .collect();
+    assert_eq!(
+        names[..5],
+        ["auto", "base", "lp", "kernel-64k", "kernel-1m"]
+    );
+    plan.flex.read = 10_000;
+    assert_eq!(Bench::Pipeflex.cases(&plan), ["10000"]);
+}
+
+#[test]
+fn ratios_are_with_the_kernel_and_among_the_kernels_one_way() {
+    let plan = Plan::new(vec![0], true);
+    let mut r = Record::new("fifo");
+    let backends = Bench::Fifo.backends(&plan);
+    let values = vec![vec![1.0], vec![2.0], vec![4.0], vec![8.0]];
+    keep(&mut r, Bench::Fifo, "64x100", &backends, &values);
+    let of = |b: &str, o: &str| {
+        let found = r.ratios.iter().find(|q| q.backend == b && q.over == o);
+        found.map(|q| q.ratio)
+    };
+    assert_eq!(of("byway-preload", "kernel-fifo"), Some(4.0));
+    assert_eq!(of("kernel-fifo", "unix-socket"), Some(2.0));
+    assert_eq!(of("unix-socket", "kernel-fifo"), None);
+    assert_eq!(r.ratios.len(), 5);
+    assert_eq!(r.results.len(), 8);
+}

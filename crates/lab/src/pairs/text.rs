@@ -1,0 +1,129 @@
+//! A record of these benchmarks as text: a line for each backend of a case, with its ratios to the kernel's backends.
+//!
+//! Invariant: no line is longer than 79 characters; no colours.
+//! Not here: units or statistics; the table of `fifo` (fifo_text.rs).
+use super::{Backend, Bench, Plan};
+use crate::record::Record;
+
+/// The heading of the lines of `lines`.
+pub fn heading(bench: Bench) -> String {
+    let over: String = bench
+        .over()
+        .iter()
+        .map(|o| format!("{:>14}", format!("x {o}")))
+        .collect();
+    format!(
+        "{:<8}{:<14}{:>9} {:<5} {:<13}{over}",
+        "case", "backend", "median", "unit", "95 %"
+    )
+}
+
+/// A figure in four characters or so.
+pub fn short(v: f64) -> String {
+    match v {
+        v if v < 10.0 => format!("{v:.2}"),
+        v if v < 100.0 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn range(ci95: [f64; 2]) -> String {
+    format!("{}-{}", short(ci95[0]), short(ci95[1]))
+}
+
+/// A line for each backend of `case`.
+pub fn lines(record: &Record, bench: Bench, case: &str, plan: &Plan) -> Vec<String> {
+    let (metric, ..) = bench.metric(case);
+    let line = |b: &Backend| {
+        let row = record
+            .results
+            .iter()
+            .find(|r| r.case == case && r.backend == b.name && r.metric == metric)?;
+        let ratio = |over: &&str| {
+            let found = record.ratios.iter().find(|q| {
+                q.case == case && q.backend == b.name && q.over == **over && q.metric == metric
+            });
+            format!("{:>14}", found.map_or(String::new(), |q| short(q.ratio)))
+        };
+        let text = format!(
+            "{:<8}{:<14}{:>9} {:<5} {:<13}{}",
+            case,
+            b.name,
+            short(row.median),
+            row.unit,
+            range(row.ci95),
+            bench.over().iter().map(ratio).collect::<String>()
+        );
+        Some(text.trim_end().to_string())
+    };
+    bench.backends(plan).iter().filter_map(line).collect()
+}
+
+/// What the figures of `bench` are, in a sentence or two.
+pub fn about(bench: Bench) -> &'static str {
+    match bench {
+        Bench::Fifo => "elapsed: from the producer's first write to the consumer's last read",
+        Bench::BwPipe => {
+            "MB/s one way; vmsplice: its writer must leave its bytes alone; memcpy: one copy, no pipe"
+        }
+        Bench::Pipeflex => "MB/s of all pipes; readers and writers compute between their calls",
+        Bench::LatPipe => {
+            "spin: a round trip; sleep: one way, to a reader that sleeps in the kernel"
+        }
+        Bench::Grep => "cat 50 MB | grep -c nosuchpattern, the shell's start included",
+    }
+}
+
+/// A note in lines that fit.
+pub fn note(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![];
+    let mut line = String::from("note:");
+    for word in text.split(' ') {
+        if line.len() + 1 + word.len() > 79 {
+            lines.push(std::mem::replace(&mut line, "     ".into()));
+        }
+        line = format!("{line} {word}");
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Better;
+
+    #[test]
+    fn fits_eighty_columns() {
+        let mut plan = Plan::new(vec![0], false);
+        plan.pipes = super::super::PIPES.map(|p| p.0).into();
+        for bench in Bench::ALL {
+            let mut r = Record::new(bench.name());
+            for case in bench.cases(&plan) {
+                let (metric, unit, _) = bench.metric(&case);
+                for b in bench.backends(&plan) {
+                    r.row(&case, b.name, metric, unit, &[123_456.7, 199_999.9]);
+                    for over in bench.over() {
+                        let (new, old) = ([1.0], [12345.0]);
+                        r.ratio(&case, metric, Better::Less, (b.name, &new), (over, &old));
+                    }
+                }
+                if bench != Bench::Fifo {
+                    let v = lines(&r, bench, &case, &plan);
+                    assert_eq!(v.len(), bench.backends(&plan).len());
+                    assert!(v.iter().all(|l| l.len() < 80), "{v:?}");
+                }
+            }
+            assert!(heading(bench).len() < 80, "{}", heading(bench));
+            assert!(note(about(bench)).iter().all(|l| l.len() < 80));
+        }
+    }
+
+    #[test]
+    fn a_note_keeps_its_words() {
+        let text = "word ".repeat(60).trim_end().to_string();
+        let v = note(&text);
+        assert!(v.len() > 1 && v.iter().all(|l| l.len() < 80));
+        assert_eq!(v.join(" ").split_whitespace().count(), 61);
+    }
+}

@@ -1,0 +1,204 @@
+//! A worker: the process that is started for one backend, one case, one round; plain, or under `byway run`.
+//!
+//! Invariant: it does the same whoever started it: what carries its calls it does not know. It ends with its parent.
+//! Not here: how it is started (start.rs), what the pair does (fifo.rs, bw_pipe.rs, pipeflex.rs, lat_pipe.rs).
+use super::fifo::{self, Cell};
+use super::link::Kind;
+use super::pipeflex::{self, Options};
+use super::{bw_pipe, lat_pipe, pair};
+use crate::child::Failure;
+
+/// What is to be done, in the words of a command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    pub kind: Kind,
+    pub cpus: Vec<usize>,
+    pub work: Work,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// A cell of the table, and its runs.
+    Fifo(Cell, usize),
+    /// Chunk and total, bytes.
+    Stream(usize, usize),
+    Flex(Options),
+    /// Round trips.
+    Spin(u64),
+    /// Bytes to a sleeper, and us before each.
+    Sleep(usize, u64),
+    /// Starts of nothing.
+    Nothing(usize),
+}
+
+impl Work {
+    fn words(&self) -> (&'static str, Vec<u64>) {
+        match *self {
+            Work::Fifo(c, runs) => ("fifo", vec![c.size as u64, c.count as u64, runs as u64]),
+            Work::Stream(chunk, total) => ("stream", vec![chunk as u64, total as u64]),
+            Work::Flex(o) => (
+                "flex",
+                vec![
+                    o.processes as u64,
+                    o.ms,
+                    o.read_us,
+                    o.write_us,
+                    o.read as u64,
+                    o.write as u64,
+                ],
+            ),
+            Work::Spin(trips) => ("spin", vec![trips]),
+            Work::Sleep(wakes, pause) => ("sleep", vec![wakes as u64, pause]),
+            Work::Nothing(runs) => ("nothing", vec![runs as u64]),
+        }
+    }
+
+    fn of(name: &str, n: &[u64]) -> Option<Work> {
+        let size = |v: u64| usize::try_from(v).ok().filter(|&v| v > 0);
+        Some(match (name, n) {
+            ("fifo", &[a, count, runs]) => Work::Fifo(
+                Cell {
+                    size: size(a)?,
+                    count: size(count)?,
+                },
+                size(runs)?,
+            ),
+            ("stream", &[chunk, total]) => Work::Stream(size(chunk)?, size(total)?),
+            ("flex", &[processes, ms, read_us, write_us, read, write]) => Work::Flex(Options {
+                processes: size(processes)?,
+                ms,
+                read_us,
+                write_us,
+                read: size(read)?,
+                write: size(write)?,
+            }),
+            ("spin", &[trips]) => Work::Spin(trips),
+            ("sleep", &[wakes, pause]) => Work::Sleep(size(wakes)?, pause),
+            ("nothing", &[runs]) => Work::Nothing(size(runs)?),
+            _ => return None,
+        })
+    }
+
+    /// Bytes that it sends at least; 0 where that depends on the time.
+    pub fn bytes(&self) -> u64 {
+        match *self {
+            Work::Fifo(c, runs) => c.bytes() * runs as u64,
+            Work::Stream(_, total) => total as u64,
+            Work::Spin(trips) => 2 * trips,
+            Work::Sleep(wakes, _) => wakes as u64,
+            Work::Flex(_) | Work::Nothing(_) => 0,
+        }
+    }
+}
+
+impl Job {
+    pub fn words(&self) -> Vec<String> {
+        let (name, numbers) = self.work.words();
+        let cpus: Vec<_> = self.cpus.iter().map(usize::to_string).collect();
+        let mut v = vec![name.into(), self.kind.word().into(), cpus.join(",")];
+        v.extend(numbers.iter().map(u64::to_string));
+        v
+    }
+
+    pub fn of(words: &[String]) -> Option<Job> {
+        let [name, kind, cpus, numbers @ ..] = words else {
+            return None;
+        };
+        let numbers: Option<Vec<u64>> = numbers.iter().map(|n| n.parse().ok()).collect();
+        let cpus: Option<Vec<usize>> = cpus.split(',').map(|c| c.parse().ok()).collect();
+        Some(Job {
+            kind: Kind::of(kind)?,
+            cpus: cpus?,
+            work: Work::of(name, &numbers?)?,
+        })
+    }
+
+    /// The figures.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    pub fn run(&self) -> Result<Vec<f64>, Failure> {
+        let (kind, cpus) = (self.kind, &self.cpus[..]);
+        pair::take_part()?;
+        match self.work {
+            Work::Fifo(cell, runs) => fifo::work(kind, cpus, cell, runs),
+            Work::Stream(chunk, total) => bw_pipe::work(kind, cpus, chunk, total),
+            Work::Flex(options) => pipeflex::work(kind, cpus, options),
+            Work::Spin(trips) => lat_pipe::spin(kind, cpus, trips),
+            Work::Sleep(wakes, pause) => lat_pipe::sleep(kind, cpus, wakes, pause),
+            Work::Nothing(runs) => pair::nothing(cpus, runs),
+        }
+    }
+}
+
+/// The whole life of a worker: figures to standard output, one a line; 2 and a sentence if there are none.
+pub fn main(words: &[String]) -> i32 {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let Some(job) = Job::of(words) else {
+        eprintln!(
+            "byway: pair-worker: `byway bench` starts it, with words of its own; try `byway bench --help`"
+        );
+        return 2;
+    };
+    match job.run() {
+        Ok(figures) => {
+            let lines: String = figures.iter().map(|f| format!("{f}\n")).collect();
+            print!("{lines}");
+            0
+        }
+        Err(e) => {
+            eprintln!("byway: pair-worker: {e}");
+            2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_the_job() {
+        let flex = Options {
+            read: 4096,
+            ..Options::usual(true)
+        };
+        for work in [
+            Work::Fifo(
+                Cell {
+                    size: 64,
+                    count: 100,
+                },
+                7,
+            ),
+            Work::Stream(4096, 1 << 20),
+            Work::Flex(flex),
+            Work::Spin(10),
+            Work::Sleep(5, 200),
+            Work::Nothing(3),
+        ] {
+            let job = Job {
+                kind: Kind::Fifo,
+                cpus: vec![0, 3],
+                work,
+            };
+            assert_eq!(Job::of(&job.words()), Some(job));
+        }
+    }
+
+    #[test]
+    fn other_words_are_no_job() {
+        for words in [
+            "",
+            "fifo",
+            "fifo fifo 0 64 100",
+            "spin ring 0 5",
+            "spin pipe x 5",
+            "stream pipe 0 0 9",
+        ] {
+            let words: Vec<String> = words.split(' ').map(String::from).collect();
+            assert_eq!(Job::of(&words), None, "{words:?}");
+        }
+    }
+}
