@@ -54,8 +54,11 @@ pub struct ReaderSide {
     pub seen: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
-    /// Whether leaving the writer alone for a moment has brought more of late: 0 to 256.
+    /// Whether leaving the writer alone for a moment has brought more of late: 0 to 256 in the low half; above, how
+    /// often it was asked.
     pub gain: AtomicU32,
+    /// Whether yields have brought what was waited for, of late: 0 to 256.
+    pub yields: AtomicU32,
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
@@ -77,6 +80,8 @@ pub struct WriterSide {
     pub waiting: AtomicU32,
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
+    /// As the reader's.
+    pub yields: AtomicU32,
     pub name: [AtomicU64; 2],
 }
 
@@ -194,7 +199,12 @@ impl Channel {
         self.t.0.store(T::CLOSED, Relaxed);
         self.h.0.store(0, Relaxed);
         self.m.0.store(0, Relaxed);
-        for c in [&self.reader.0.history, &self.writer.0.history] {
+        for c in [
+            &self.reader.0.history,
+            &self.writer.0.history,
+            &self.reader.0.yields,
+            &self.writer.0.yields,
+        ] {
             c.store(128, Relaxed);
         }
         for c in [

@@ -43,6 +43,7 @@ fn wait(
     mine: &AtomicU32,
     theirs: &AtomicU32,
     history: &AtomicU32,
+    yields: &AtomicU32,
     ready: impl Fn() -> bool,
 ) -> bool {
     let head = me.domain.header();
@@ -75,7 +76,8 @@ fn wait(
     let until = &head.noyield_until[cpu as usize % 64];
     // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
     // wait for, they only delay others. Now and then it is tried again.
-    let pays = h >= 64 || t0 & 0xf0 == 0;
+    let y = yields.load(Relaxed).min(256);
+    let pays = y >= 64 || t0 & 0xf0 == 0;
     if (me.cpus == 1 || same) && pays && t0 >= until.load(Relaxed) {
         let before = clock::now();
         process::yield_now();
@@ -88,10 +90,8 @@ fn wait(
             head.backoff.store((f - 1).max(1), Relaxed);
         }
         let came = ready();
-        if !may_spin {
-            let (up, down) = (h + (256 - h) / 8, h - h / 8);
-            history.store(if came { up } else { down }, Relaxed);
-        }
+        let (up, down) = (y + (256 - y) / 8, y - y / 8);
+        yields.store(if came { up } else { down }, Relaxed);
         return came;
     }
     // About to sleep: the time to give back what nobody uses.
@@ -109,7 +109,7 @@ pub fn reader_waits(
     ready: impl Fn() -> bool,
 ) -> bool {
     r.0.waits.fetch_add(1, Relaxed);
-    wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, ready)
+    wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, &r.0.yields, ready)
 }
 
 /// A writer that found the ring full.
@@ -120,7 +120,7 @@ pub fn writer_waits(
     ready: impl Fn() -> bool,
 ) -> bool {
     w.0.waiting.store(1, Relaxed);
-    let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, ready);
+    let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, &w.0.yields, ready);
     w.0.waiting.store(0, Relaxed);
     ok
 }
@@ -142,14 +142,18 @@ pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
 /// Else a stream of small messages pays for the lines' way between the CPUs with each of them. True if it did.
 pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
+    if me.cpus == 1 {
+        return false;
+    }
+    // The gain, and above it how often this was asked: now and then it is tried again.
+    let word = r.0.gain.load(Relaxed).wrapping_add(1 << 16);
+    r.0.gain.store(word, Relaxed);
+    if word & 0xffff < 64 && word >> 16 & 127 != 0 {
+        return false;
+    }
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
-    let gain = r.0.gain.load(Relaxed);
-    // Now and then it is tried again.
-    let pays = gain >= 64 || t0 & 0x7f0 == 0;
-    if !pays
-        || me.cpus == 1
-        || head.cpus.load(Relaxed) == 1
+    if head.cpus.load(Relaxed) == 1
         || w.0.cpu.load(Relaxed) == cpu
         || head.flags.load(Relaxed) & NO_SPIN != 0
     {
@@ -164,13 +168,14 @@ pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
 
 /// What a `gather` brought: bytes there before it, and after.
 pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
-    let gain = r.0.gain.load(Relaxed).min(256);
+    let word = r.0.gain.load(Relaxed);
+    let gain = (word & 0xffff).min(256);
     let now = if after >= 3 * before {
         (gain + 96).min(256)
     } else {
         gain - gain / 4
     };
-    r.0.gain.store(now, Relaxed);
+    r.0.gain.store(word & !0xffff | now, Relaxed);
 }
 
 /// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
