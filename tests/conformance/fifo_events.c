@@ -2,6 +2,7 @@
  * heavy traffic, and wake who waits. The five FreeBSD problem reports on FIFOs are cases by their number
  * (74242 is in fifo_create.c). Does not check: io_uring, POLLRDHUP. */
 #include "fifo_common.h"
+#include "readiness.h"
 static volatile int *S;
 static void poll_bits(void) {
     int p[2], n;
@@ -549,25 +550,10 @@ static void sigio_of_the_writer(void) {
     close(p[0]);
     IS(expect(SIGIO, &si), SIGIO);
 }
-static volatile int hits;
-static void on(int s) { hits++; }
 static void ppoll_mask(void) {
     int p[2];
-    const char *f = mkff(p);
-    handle(SIGUSR1, on, SA_RESTART);
-    sigset_t s, z;
-    sigemptyset(&z);
-    sigemptyset(&s);
-    sigaddset(&s, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &s, 0);
-    raise(SIGUSR1);
-    struct pollfd q = {p[0], POLLIN, 0};
-    FAILS(ppoll(&q, 1, 0, &z), EINTR);
-    IS(hits, 1);
-    put(p[1], 1, 0);
-    raise(SIGUSR1);
-    IS(ppoll(&q, 1, 0, &s), 1);
-    IS(hits, 1);
+    mkff(p);
+    ppoll_on(p);
 }
 static void many_at_once(void) { /* one poll and one epoll over 50 FIFOs */
     enum { N = 50 };

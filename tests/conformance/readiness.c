@@ -1,6 +1,7 @@
 /* Checks: poll, select, ppoll and epoll tell the truth about a pipe, and wake waiters registered before the
  * data. Does not check: POLLPRI, POLLRDHUP, io_uring. */
 #include "check.h"
+#include "readiness.h"
 /* LINUX: poll(2): POLLHUP on a read end without writers (data may still be there, then POLLIN too);
  * POLLERR on a write end without readers; POLLOUT while there is room. */
 static void poll_bits(void) {
@@ -114,25 +115,10 @@ static void select_woken(void) { woken(1, 0); }
 static void ppoll_woken(void) { woken(2, 0); }
 static void epoll_woken(void) { woken(3, 0); }
 static void nested_epoll_woken(void) { woken(4, 0); }
-static volatile int hits;
-static void on(int s) { hits++; }
 static void ppoll_mask(void) {
     int p[2];
     mkpipe(p);
-    handle(SIGUSR1, on, SA_RESTART);
-    sigset_t s, z;
-    sigemptyset(&z);
-    sigemptyset(&s);
-    sigaddset(&s, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &s, 0);
-    raise(SIGUSR1);
-    struct pollfd q = {p[0], POLLIN, 0};
-    FAILS(ppoll(&q, 1, 0, &z), EINTR);
-    IS(hits, 1);
-    put(p[1], 1, 0);
-    raise(SIGUSR1);
-    IS(ppoll(&q, 1, 0, &s), 1);
-    IS(hits, 1);
+    ppoll_on(p);
 }
 static void epoll_level(void) {
     int p[2];
