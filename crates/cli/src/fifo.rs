@@ -124,17 +124,19 @@ impl Fifos {
         if state.watches.values().any(|w| *w == (slot, key)) {
             return true;
         }
-        let Some(holder) = holders(key).into_iter().next() else {
+        // ORDER: pairs with the request.
+        let asker = self.domain.header().asker.load(Acquire);
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", asker >> 32, asker as u32));
+        let same = fs::metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == key);
+        let name = CString::new(path.as_os_str().as_bytes());
+        let (true, Ok(name)) = (same, name) else {
             return false;
         };
-        let Ok(path) = CString::new(holder.path.as_os_str().as_bytes()) else {
-            return false;
-        };
-        if !private(&holder.path) {
+        if !private(&path) {
             return false;
         }
-        // SAFETY: `path` is a C string; IN_OPEN follows the link to the FIFO itself.
-        let wd = unsafe { libc::inotify_add_watch(self.inotify, path.as_ptr(), libc::IN_OPEN) };
+        // SAFETY: `name` is a C string; IN_OPEN follows the link to the FIFO itself.
+        let wd = unsafe { libc::inotify_add_watch(self.inotify, name.as_ptr(), libc::IN_OPEN) };
         if wd >= 0 {
             state.watches.insert(wd, (slot, key));
         }

@@ -172,6 +172,8 @@ pub struct Header {
     pub collect: AtomicU32,
     /// Raised when a FIFO's holders are to be looked at; the thread that enters or removes FIFOs.
     pub prove: AtomicU32,
+    /// Who asked last: process id, and below it its descriptor of the FIFO.
+    pub asker: AtomicU64,
     /// Cycle count of the next look whether the service lives.
     pub service_look: AtomicU64,
     pub fifo_lock: AtomicU32,

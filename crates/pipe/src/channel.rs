@@ -7,6 +7,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::layout::{CHANNEL_BYTES, Class};
 use byway_mem::registry::Key;
+use byway_sys::process;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -297,7 +298,7 @@ impl Channel {
         self.facts.0.holders.load(Relaxed) != Holders::Nameless as u32
     }
     /// Whether every holder takes part; the service is asked if that is not known.
-    pub fn holders_known(&self, d: &Domain) -> bool {
+    pub fn holders_known(&self, d: &Domain, fd: usize) -> bool {
         let h = &self.facts.0.holders;
         // ORDER: what the service saw before it said so; an opener asks again under the lock.
         match h.load(Acquire) {
@@ -307,8 +308,18 @@ impl Channel {
             1 => {
                 // RELAXED: a request; the service reads the slot's key, which was published before.
                 if h.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {
-                    d.header().prove.store(1, Relaxed);
+                    let asker = (process::getpid() as u64) << 32 | fd as u64;
+                    d.header().asker.store(asker, Relaxed);
+                    d.header()
+                        .prove
+                        .store(1, Release /* ORDER: who asks, before the request. */);
                     d.call_service();
+                    // The service begins at our descriptor, which must not be closed meanwhile (cli, fifo.rs).
+                    let mut turns = 0;
+                    while h.load(Relaxed) == 2 && turns < 20 {
+                        process::nap(100);
+                        turns += 1;
+                    }
                 }
                 false
             }

@@ -63,7 +63,7 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     // Who was told that it is full finds it full, until somebody has read.
     if ch.facts.0.pending.load(Relaxed) != 0
         || ch.facts.0.full.load(Relaxed) != 0
-        || !ch.holders_known(&me.domain)
+        || !ch.holders_known(&me.domain, fd)
         || (ch.is_fifo() && file::reader_gone(fd))
     {
         return false;
@@ -80,7 +80,7 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
 
 fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
-    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain) {
+    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
         return false;
     }
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
