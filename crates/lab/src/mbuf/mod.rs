@@ -15,6 +15,7 @@
 //! Source: "mb_alloc: Preliminary Performance Measurements" (B. Milekic, 2001). NetPIPE measured the allocator through
 //! a whole network stack and under Giant; here it is measured alone, which shows the lock that Giant hid.
 pub mod allocator;
+pub mod apart;
 mod burst;
 mod cross;
 mod harness;
@@ -288,15 +289,16 @@ fn mib(bytes: f64) -> f64 {
 
 /// One run of one backend, in a process of its own.
 fn run(case: &Case, backend: Backend, plan: &Plan) -> Result<Vec<f64>, Failure> {
-    child::isolated(plan.limit(), || match backend {
-        Backend::MbAlloc => of::<ours::MbAlloc>(case, plan),
-        Backend::Present => of::<present::Present>(case, plan),
-        Backend::Pool => of::<pool::Pool>(case, plan),
-        Backend::Malloc => of::<heaps::Malloc>(case, plan),
-        Backend::Mimalloc => of::<heaps::Mimalloc>(case, plan),
-        Backend::Harness if *case == Case::Cross => of::<harness::Harness<2048>>(case, plan),
-        Backend::Harness => of::<harness::Harness<16>>(case, plan),
-    })
+    let of = match backend {
+        Backend::MbAlloc => of::<ours::MbAlloc>,
+        Backend::Present => of::<present::Present>,
+        Backend::Pool => of::<pool::Pool>,
+        Backend::Malloc => of::<heaps::Malloc>,
+        Backend::Mimalloc => return apart::run("byway-mimalloc", case, plan),
+        Backend::Harness if *case == Case::Cross => of::<harness::Harness<2048>>,
+        Backend::Harness => of::<harness::Harness<16>>,
+    };
+    child::isolated(plan.limit(), || of(case, plan))
 }
 
 fn of<A: allocator::Allocator>(case: &Case, plan: &Plan) -> Result<Vec<f64>, Failure> {

@@ -4,7 +4,7 @@
 //! Not here: our allocator's own tests (crates/mem/tests).
 use super::allocator::{Allocator, Local, Room};
 use super::harness::Harness;
-use super::heaps::{Malloc, Mimalloc};
+use super::heaps::Malloc;
 use super::ours::MbAlloc;
 use super::pool::Pool;
 use super::present::Present;
@@ -132,7 +132,6 @@ tests! {
     present: Present, distinct hammered passed_on exhausted;
     pool: Pool, distinct hammered passed_on exhausted;
     malloc: Malloc, distinct hammered passed_on;
-    mimalloc: Mimalloc, distinct hammered passed_on;
 }
 
 #[test]
