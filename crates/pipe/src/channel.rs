@@ -87,13 +87,17 @@ pub struct WriterSide {
 }
 
 /// For `--explain`, which may miss some of two that count at once: a locked instruction for each message would be dear.
-fn count(bytes: &AtomicU64, n: usize) {
-    bytes.store(bytes.load(Relaxed).wrapping_add(n as u64), Relaxed);
+fn count(counter: &AtomicU64, n: usize) {
+    counter.store(counter.load(Relaxed).wrapping_add(n as u64), Relaxed);
 }
 impl ReaderSide {
     #[inline]
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);
+    }
+    #[inline]
+    pub fn wait(&self) {
+        count(&self.waits, 1);
     }
 }
 impl WriterSide {

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
+const PIECE: usize = 64 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 2;
 const LONG_US: u64 = 1000;
@@ -27,6 +28,12 @@ pub fn ring_bytes(me: &Me) -> usize {
         0 => RING,
         n => n,
     }
+}
+
+/// Bytes of one copy between two looks at the words: few enough that the other end, on another CPU, works meanwhile.
+#[inline]
+pub fn piece(me: &Me) -> usize {
+    if me.cpus == 1 { ONE_CPU_RING } else { PIECE }
 }
 
 fn per_us(me: &Me) -> u64 {
@@ -57,6 +64,7 @@ fn wait(
         && !same
         && head.flags.load(Relaxed) & NO_SPIN == 0
         && (h >= 64 || t0 & 0xf0 == 0);
+    let mut before = t0;
     if may_spin {
         let end = t0 + SPIN_US * us;
         loop {
@@ -67,7 +75,8 @@ fn wait(
                 }
                 clock::pause();
             }
-            if clock::now() > end {
+            before = clock::now();
+            if before > end {
                 break;
             }
         }
@@ -79,7 +88,6 @@ fn wait(
     let y = yields.load(Relaxed).min(256);
     let pays = y >= 64 || t0 & 0xf0 == 0;
     if (me.cpus == 1 || same) && pays && t0 >= until.load(Relaxed) {
-        let before = clock::now();
         process::yield_now();
         let d = clock::now().wrapping_sub(before);
         let f = head.backoff.load(Relaxed).clamp(1, 128);
@@ -108,7 +116,7 @@ pub fn reader_waits(
     w: &Line<WriterSide>,
     ready: impl Fn() -> bool,
 ) -> bool {
-    r.0.waits.fetch_add(1, Relaxed);
+    r.0.wait();
     wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, &r.0.yields, ready)
 }
 

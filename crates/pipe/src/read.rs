@@ -27,8 +27,6 @@ impl Armed {
     };
 }
 
-/// Bytes of one copy between two looks at the words.
-const PIECE: u64 = 64 * 1024;
 /// Less than this at a look at T is worth a `gather`.
 const LITTLE: u64 = 4096;
 
@@ -125,7 +123,7 @@ fn take(
                     continue;
                 }
             }
-            let k = (lim - r).min((want - *done) as u64).min(PIECE) as usize;
+            let k = (lim - r).min((want - *done).min(policy::piece(me)) as u64) as usize;
             if !at.check(k, |p, n| (me.access)(p, n, true)) {
                 if *done > 0 {
                     return None;
@@ -207,7 +205,7 @@ fn take(
 #[inline]
 fn ahead(me: &Me, ch: &Channel, h: H, want: usize) -> Option<usize> {
     let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    let there = want as u64 <= n.min(PIECE) && !h.held() && !ch.m().valid();
+    let there = want as u64 <= n.min(policy::piece(me) as u64) && !h.held() && !ch.m().valid();
     (there && n <= ch.ring(me.domain)?.bytes()).then_some(want)
 }
 

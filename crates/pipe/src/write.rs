@@ -22,9 +22,10 @@ pub struct Progress<'a> {
     pub done: usize,
 }
 
-const PIECE: usize = 64 * 1024;
 /// Of a long write, how much of the caller's buffer is looked at in one go: a ring's worth.
 const AHEAD: usize = 512 * 1024;
+/// Of the write that wakes a reader, what goes into the ring before the reader is woken.
+const AT_ONCE: usize = 256 * 1024;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
@@ -179,7 +180,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
         };
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
         if room > 0 && (w.want > PIPE_BUF || room >= rest) {
-            let want = rest.min(room).min(PIECE);
+            let want = rest.min(room).min(policy::piece(me));
             let k = clusters::back(me, ch, ring, pos, want);
             if k < want && (k == 0 || w.want <= PIPE_BUF) {
                 return out_of_memory(me, ch, fd);
@@ -325,7 +326,7 @@ fn bell(
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
-    let more = (rest - first).min(ring.room() as usize).min(4 * PIECE);
+    let more = (rest - first).min(ring.room() as usize).min(AT_ONCE);
     let more = clusters::back(me, ch, ring, pos, more);
     let mut behind = w.at;
     behind.advance(first);
