@@ -82,6 +82,8 @@ short T = CLOSED1;
 #endif
 short H = 0;
 short M = 0;
+/* The last place of which somebody has read bytes out of K. */
+short filled = 0;
 /* One place more than writers fill: the pump's. */
 #define CAP2 (CAP + 1)
 byte ring[CAP2];
@@ -328,12 +330,12 @@ again:
              if
              :: n > 0 && n < want - done -> cas(M, m, NONE(m), ok)
 #ifndef BUG_EMPTY
-             :: n == 0 && WL(t) == 0 && T == t -> cas(M, m, NONE(m), ok)
-             :: n == 0 && !(WL(t) == 0 && T == t) -> skip
+             :: n == 0 && (filled == m || (WL(t) == 0 && T == t)) -> cas(M, m, NONE(m), ok)
+             :: n == 0 && filled != m && !(WL(t) == 0 && T == t) -> skip
 #else
              :: n == 0 -> cas(M, m, NONE(m), ok)
 #endif
-             :: n == want - done && n > 0 -> skip
+             :: n == want - done && n > 0 -> filled = m
              fi;
              done = done + n; n = 0;
              release(r);
@@ -368,6 +370,7 @@ sleep:
                 m = M;
                 if
                 :: n < want && VALID(m) && SEQ(m) == ((SEQ(before) + 1) & 7) -> cas(M, m, NONE(m), ok)
+                :: n == want && VALID(m) && SEQ(m) == ((SEQ(before) + 1) & 7) -> filled = m
                 :: else
                 fi
              :: else

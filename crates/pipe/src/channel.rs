@@ -53,6 +53,8 @@ pub struct Facts {
 pub struct ReaderSide {
     /// The last W that a reader saw: everything below is published.
     pub seen: AtomicU64,
+    /// M of the last place of which a reader has had bytes of K: a place is filled once, so what it leaves empty stays so.
+    pub filled: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
     /// Whether leaving the writer alone for a moment has brought more of late: 0 to 256 in the low half; above, how
@@ -214,6 +216,7 @@ impl Channel {
         }
         for c in [
             &self.reader.0.seen,
+            &self.reader.0.filled,
             &self.writer.0.seen,
             &self.reader.0.bytes,
             &self.reader.0.waits,

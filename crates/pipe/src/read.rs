@@ -288,8 +288,9 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
         };
     }
     let out = if got == EAGAIN || got == 0 {
-        // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty.
-        if before.wl() == 0 && ch.t() == before {
+        // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty,
+        // or that the place was filled before. (One CPU: whom a bell wakes is here before the ringer drops its lock.)
+        if ch.reader.0.filled.load(Relaxed) == m.0 || (before.wl() == 0 && ch.t() == before) {
             ch.clear_m(m);
             Drained::Empty
         } else {
@@ -301,6 +302,8 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
         ch.drained(got as usize);
         if (got as usize) < want {
             ch.clear_m(m);
+        } else {
+            ch.reader.0.filled.store(m.0, Relaxed);
         }
         ch.reader.0.count(got as usize);
         Drained::Bytes(got as usize)
@@ -320,8 +323,12 @@ pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
         }
         let m = ch.m();
         // A short read found K empty; while we are armed only one bell can have been rung, and it follows `before`.
-        if ret >= 0 && (ret as usize) < armed.want && m.valid() && m.follows(before) {
-            ch.clear_m(m);
+        if m.valid() && m.follows(before) {
+            if ret >= 0 && (ret as usize) < armed.want {
+                ch.clear_m(m);
+            } else if ret > 0 {
+                ch.reader.0.filled.store(m.0, Relaxed);
+            }
         }
     }
     let mut t = ch.t();

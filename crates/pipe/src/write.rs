@@ -33,7 +33,8 @@ const HOT_OPS: u64 = 16;
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel.
 pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
     loop {
-        if ch.t().closed() {
+        let t = ch.t();
+        if t.closed() {
             match closed(me, ch, fd, w) {
                 Some(step) => return step,
                 None => continue,
@@ -47,7 +48,9 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
                 continue;
             }
         }
-        if look && file::reader_gone(fd) {
+        // To wake a sleeper is to write to the kernel's pipe, which asks the same.
+        let rings = t.nsl() > 0 && !t.rung();
+        if look && !rings && file::reader_gone(fd) {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
             // A FIFO may get another reader.
             handback::hand_back(me, ch, fd, !ch.is_fifo(), Why::ReaderGone);
