@@ -17,6 +17,7 @@ step ci/loom.sh
 step ci/model.sh
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --
+step tests/beside.sh 5 "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
 step tests/run.sh "$byway"

@@ -141,11 +141,11 @@ static void atomic(int vec) {
             }
             _exit(0);
         }
-    close(p[1]);
     uint32_t next[W] = {0};
     char b[4096];
     for (int k = 0; k < W * N; k++) {
         IS(read_n(p[0], &h, sizeof h), sizeof h);
+        if (k == 0) close(p[1]); /* not before a writer has come: that would be EOF */
         CHECK(h.id < W && h.len >= sizeof h && h.len <= 4096, "writes were interleaved at record %d", k);
         IS(h.seq, next[h.id]);
         next[h.id]++;

@@ -77,6 +77,8 @@ pub struct WriterSide {
     pub bytes: AtomicU64,
     pub native_bytes: AtomicU64,
     pub native_ops: AtomicU64,
+    /// When the FIFO's file came into being whose traffic these two count.
+    pub born: AtomicU64,
     pub looked: AtomicU64,
     pub epoch: AtomicU32,
     /// 1 while a writer is in a wait: its burst is complete.

@@ -45,6 +45,8 @@ pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
     intend(ch, MOVING, 0);
     let mut got = 0;
     if file::fionread(fd) == 0 {
+        // Before the bytes: whoever repairs after us must not take them for a stranger's.
+        ch.facts.0.lane.store(PIPE_BUF as u16, Relaxed);
         const RWF_NOWAIT: usize = 8;
         let none = usize::MAX;
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
@@ -66,9 +68,8 @@ pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
         }
     }
     let done = got == PIPE_BUF as isize;
-    if done {
-        ch.facts.0.lane.store(PIPE_BUF as u16, Relaxed);
-    } else {
+    if !done {
+        ch.facts.0.lane.store(0, Relaxed);
         ch.clear_m(place);
     }
     lock::release(me, ch, if done { r + PIPE_BUF as u64 } else { r });
@@ -96,8 +97,11 @@ pub fn renew(me: &Me, ch: &Channel, fd: usize) {
     if !ch.is_fifo() || ch.t().closed() || !other() {
         return;
     }
-    // Of the old life too.
-    intend(ch, 0, 0);
+    // Of the old life too; a living owner is of this one.
+    let owner = ch.t().wl();
+    if owner == 0 || byway_sys::process::is_dead(owner) {
+        intend(ch, 0, 0);
+    }
     if lock::take(me, ch, fd, T::closed).is_none() {
         return;
     }

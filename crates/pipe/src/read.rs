@@ -161,8 +161,15 @@ fn take(
                 Drained::Empty => {}
                 Drained::Changed => {
                     let owner = ch.t().wl();
-                    if patience.wait(me.cpus) && owner != 0 && byway_sys::process::is_dead(owner) {
-                        handback::settle(me, ch, fd);
+                    if patience.wait(me.cpus) && owner != 0 {
+                        if byway_sys::process::is_dead(owner) {
+                            handback::settle(me, ch, fd);
+                        } else if *done > 0 {
+                            return None;
+                        } else if file::is_nonblocking(fd) {
+                            // A writer was stopped in its write: what it has not written is not there.
+                            return Some(Step::Done(EAGAIN));
+                        }
                     }
                 }
                 Drained::Failed(e) => {
@@ -318,12 +325,13 @@ pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
         ch.facts.0.full.store(0, Relaxed);
     }
     if let Some(before) = armed.before {
-        if ret > 0 {
-            ch.drained(ret as usize);
-        }
         let m = ch.m();
-        // A short read found K empty; while we are armed only one bell can have been rung, and it follows `before`.
+        // While we are armed only one bell can be rung, and it follows `before`; what came after a hand-back does not. A
+        // short read found K empty.
         if m.valid() && m.follows(before) {
+            if ret > 0 {
+                ch.drained(ret as usize);
+            }
             if ret >= 0 && (ret as usize) < armed.want {
                 ch.clear_m(m);
             } else if ret > 0 {

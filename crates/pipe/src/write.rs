@@ -253,7 +253,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
                 }
             }
         }
-        if file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_NONBLOCK != 0 {
+        if file::is_nonblocking(fd) {
             if behind && cap - used.min(cap) > PIPE_BUF as u64 && handback::pull_up(me, ch, fd, r) {
                 continue;
             }
@@ -373,14 +373,16 @@ fn set_place(ch: &Channel, pos: u64) -> M {
 fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, place: M) -> Result<usize, Ret> {
     let mut v = [Iov { base: 0, len: 0 }; VECTORS];
     let c = w.at.take_vectors(n, &mut v);
+    if ch.is_fifo() {
+        // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
+        ch.facts.0.lane.store(n as u16, Relaxed);
+    }
     // SAFETY: the kernel checks the caller's addresses itself.
     let got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
     if got <= 0 {
+        ch.facts.0.lane.store(0, Relaxed);
         ch.clear_m(place);
         return Err(if got == 0 { EAGAIN } else { got });
-    }
-    if ch.is_fifo() {
-        ch.facts.0.lane.store(got as u16, Relaxed);
     }
     w.at.advance(got as usize);
     w.done += got as usize;

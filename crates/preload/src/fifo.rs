@@ -6,7 +6,6 @@
 //! Not here: open(2), whose rendezvous is the kernel's own.
 use crate::{attach, fdtable, io};
 use byway_mem::domain::Domain;
-use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::{participants, registry};
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::fifo;
@@ -16,13 +15,14 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The channel slot of the named FIFO behind `fd`, made if there is none; `keep` is told before it can be removed again.
 pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> {
+    // Also while nobody may carry FIFOs: that may change, and then every call must have been counted.
     let d = attach::domain()?;
-    if d.header().flags.load(Relaxed) & NO_FIFO != 0 {
-        return None;
-    }
     USED.store(true, Relaxed);
     let found = registry::alone(&d, process::gettid(), || {
         let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
+        if let Some(ch) = Channel::at(d, i) {
+            cool(ch, file::born(fd));
+        }
         keep(i);
         Some(i)
     });
@@ -58,6 +58,15 @@ pub fn closes(fd: usize) {
 pub fn closes_all(first: usize, last: usize) {
     if USED.load(Relaxed) {
         (first..=last.min(fdtable::FDS - 1)).for_each(closes);
+    }
+}
+
+/// LINUX the number of an inode that was removed soon is another's: what was learned of that FIFO's traffic is not true of
+/// this one.
+fn cool(ch: &Channel, born: u64) {
+    if ch.writer.0.born.swap(born, Relaxed) != born {
+        ch.writer.0.native_ops.store(0, Relaxed);
+        ch.writer.0.native_bytes.store(0, Relaxed);
     }
 }
 

@@ -55,6 +55,38 @@ pub fn identity(fd: usize) -> Option<Ident> {
     })
 }
 
+/// Whether the open file description has O_NONBLOCK.
+pub fn is_nonblocking(fd: usize) -> bool {
+    let flags = fcntl(fd, F_GETFL, 0);
+    !failed(flags) && flags as usize & O_NONBLOCK != 0
+}
+
+/// When the file behind `fd` came into being, ns since the epoch; 0 where its file system does not keep that.
+pub fn born(fd: usize) -> u64 {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const STATX_BTIME: usize = 0x800;
+    let mut st = [0u64; 32];
+    let path = c"".as_ptr() as usize;
+    // SAFETY: `st` is as large as struct statx (256 bytes).
+    let r = unsafe {
+        call6(
+            nr::STATX,
+            fd,
+            path,
+            AT_EMPTY_PATH,
+            STATX_BTIME,
+            st.as_mut_ptr() as usize,
+            0,
+        )
+    };
+    // stx_mask is the lower half of the first word; stx_btime (s, ns) the eleventh and the lower half of the twelfth.
+    if failed(r) || st[0] as usize & STATX_BTIME == 0 {
+        0
+    } else {
+        (st[10].wrapping_mul(1_000_000_000)).wrapping_add(st[11] & 0xffff_ffff)
+    }
+}
+
 /// Whether the pipe behind `fd` has no name: it lives in the kernel's own file system for pipes.
 ///
 /// LINUX statfs(2): PIPEFS_MAGIC.

@@ -82,6 +82,7 @@ pub mod nr {
     pub const IO_URING_SETUP: usize = 425;
     pub const IO_URING_ENTER: usize = 426;
     pub const CLONE3: usize = 435;
+    pub const STATX: usize = 332;
     pub const CLOSE_RANGE: usize = 436;
     pub const PIDFD_GETFD: usize = 438;
 }
