@@ -24,6 +24,8 @@ step tests/run.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --
+step tests/equivalence.sh "$byway" run --pipe lp+zc --
+step "$byway" run --pipe zc -- target/conformance/kill 500
 # Each fallback forced.
 step tests/equivalence.sh "$byway" run --off --
 for what in rewrite memory spin carry rseq; do step tests/equivalence.sh "$byway" run --forbid $what --; done

@@ -179,6 +179,7 @@ impl Run {
         h.decay_ms.store(memory.decay, relaxed);
         h.pid_space.store(members::pid_space(), relaxed);
         h.ring_bytes.store(memory.ring_bytes, relaxed);
+        h.direct_from.store(memory.direct_from, relaxed);
         // ORDER: the rest of the header before the mark that makes it a domain.
         h.magic.store(MAGIC, Ordering::Release);
         if memory.preallocate > 0 {
@@ -243,6 +244,10 @@ impl Run {
             if text.is_empty() { "?".into() } else { text }
         };
         let carried = ch.writer.0.bytes.load(relaxed);
+        let direct = match ch.offer().bytes.load(relaxed) {
+            0 => String::new(),
+            n => format!(" ({n} of them in one copy)"),
+        };
         let calls = ch.facts.0.left.load(relaxed);
         let why = Why::from(ch.facts.0.why.load(relaxed));
         let reason = match why {
@@ -265,7 +270,7 @@ impl Run {
             Why::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(
-            "{}:[{n}]  {} -> {}  {carried} bytes carried, {calls} call{} left to the kernel{reason}",
+            "{}:[{n}]  {} -> {}  {carried} bytes carried{direct}, {calls} call{} left to the kernel{reason}",
             if ch.is_fifo() { "fifo" } else { "pipe" },
             name(&ch.writer.0.name),
             name(&ch.reader.0.name),

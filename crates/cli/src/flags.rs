@@ -92,7 +92,8 @@ enum Command {
 /// How much a carried pipe holds.
 #[derive(Args)]
 struct Rings {
-    /// `base`: rings of 64 KiB, as a pipe of the kernel has; `lp`: large ones; `auto`: by the CPUs and what memory there is
+    /// `base`: 64 KiB, as a pipe of the kernel has; `lp`: large ones; `zc`: long writes are copied once, from buffer to buffer;
+    /// `auto`: by the CPUs and what memory there is
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pipe: Pipe,
     /// Bytes in flight in one pipe, such as 4K or 256K [default: 64K with base, 512K with lp]
@@ -104,6 +105,9 @@ struct Rings {
 enum Pipe {
     Base,
     Lp,
+    Zc,
+    #[value(name = "lp+zc")]
+    LpZc,
     Auto,
 }
 
@@ -112,10 +116,21 @@ impl Rings {
     fn bytes(&self) -> u32 {
         match (self.capacity, self.pipe) {
             (Some(n), _) => n,
-            (None, Pipe::Base) => 64 << 10,
-            (None, Pipe::Lp) => 512 << 10,
+            (None, Pipe::Base | Pipe::Zc) => 64 << 10,
+            (None, Pipe::Lp | Pipe::LpZc) => 512 << 10,
             (None, Pipe::Auto) => 0,
         }
+    }
+    /// Writes from here on may be direct; 0: none.
+    fn direct_from(&self) -> u32 {
+        match self.pipe {
+            Pipe::Zc | Pipe::LpZc => 64 << 10,
+            Pipe::Base | Pipe::Lp | Pipe::Auto => 0,
+        }
+    }
+    /// Whether they are the usual ones, which runs share.
+    fn is_usual(&self) -> bool {
+        self.capacity.is_none() && matches!(self.pipe, Pipe::Auto)
     }
 }
 
@@ -161,6 +176,9 @@ pub struct Memory {
     /// Of each ring; 0: by policy.
     #[arg(skip)]
     pub ring_bytes: u32,
+    /// Direct writes from so many bytes on; 0: none.
+    #[arg(skip)]
+    pub direct_from: u32,
 }
 
 const MOST_MIB: i64 = ((MOST_SLABS * SLAB_BYTES) >> 20) as i64;
@@ -175,6 +193,7 @@ impl Default for Memory {
             high: None,
             decay: 300,
             ring_bytes: 0,
+            direct_from: 0,
         }
     }
 }
@@ -286,7 +305,8 @@ pub fn main() -> i32 {
         } => {
             // Figures of its own are figures of a domain of its own.
             memory.ring_bytes = ring.bytes();
-            memory.private |= !memory.is_usual() || memory.ring_bytes != 0;
+            memory.direct_from = ring.direct_from();
+            memory.private |= !memory.is_usual() || !ring.is_usual();
             let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
             run::run(off, explain, forbidden, &memory, &command)
         }

@@ -35,6 +35,8 @@ pub fn me(u: &User) -> Me {
         domain: u.domain,
         cpus: process::allowed_cpus(),
         spin: false,
+        lend: false,
+        pull: || false,
         abandoned: fifo::abandoned,
         heard: || true,
         access: |_, _, _| false,

@@ -21,7 +21,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
@@ -161,6 +161,8 @@ pub struct Header {
     pub cycles_per_us: AtomicU32,
     /// Bytes of every ring, a power of two; 0: as the policy has it.
     pub ring_bytes: AtomicU32,
+    /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.
+    pub direct_from: AtomicU32,
     /// The run that serves the domain, and all of its runs.
     pub creator: AtomicU32,
     pub members: [AtomicU32; MEMBERS],

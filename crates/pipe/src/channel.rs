@@ -2,6 +2,7 @@
 //!
 //! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
 //! Not here: the bytes in flight (clusters.rs), the meaning of the words (word.rs).
+use crate::direct::Offer;
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags::NO_FIFO;
@@ -87,6 +88,11 @@ pub struct WriterSide {
     pub sleeper: AtomicU32,
     /// As the reader's.
     pub yields: AtomicU32,
+    /// Whether direct writes have been taken, of late: 0 to 256.
+    pub offers: AtomicU32,
+    /// Writes until a direct one is tried again, and how many it will be after a try in vain.
+    pub skip: AtomicU32,
+    pub penalty: AtomicU32,
     pub name: [AtomicU64; 2],
 }
 
@@ -111,13 +117,20 @@ impl WriterSide {
     }
 }
 
+/// K's place in the stream, and a direct write: what comes where the ring is empty.
+#[repr(C)]
+pub struct Place {
+    m: AtomicU64,
+    offer: Offer,
+}
+
 /// A channel slot.
 #[repr(C)]
 pub struct Channel {
     pub facts: Line<Facts>,
     t: Line<AtomicU64>,
     h: Line<AtomicU64>,
-    m: Line<AtomicU64>,
+    m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
     /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs).
@@ -207,12 +220,14 @@ impl Channel {
         f.left.store(0, Relaxed);
         self.t.0.store(T::CLOSED, Relaxed);
         self.h.0.store(0, Relaxed);
-        self.m.0.store(0, Relaxed);
+        self.m.0.m.store(0, Relaxed);
+        self.m.0.offer.reset();
         for c in [
             &self.reader.0.history,
             &self.writer.0.history,
             &self.reader.0.yields,
             &self.writer.0.yields,
+            &self.writer.0.offers,
         ] {
             c.store(128, Relaxed);
         }
@@ -233,6 +248,9 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
+        for c in [&self.writer.0.skip, &self.writer.0.penalty] {
+            c.store(0, Relaxed);
+        }
         for e in &self.table.0 {
             e.store(0, Relaxed);
         }
@@ -251,17 +269,23 @@ impl Channel {
     }
     pub fn m(&self) -> M {
         // EDGE E2: loaded after T, so that it is at least as new as T.
-        M(self.m.0.load(Acquire))
+        M(self.m.0.m.load(Acquire))
     }
     pub fn set_m(&self, m: M) {
         // EDGE E2: stored before the CAS on T, or the kernel write, that makes it matter.
-        self.m.0.store(m.0, Release);
+        self.m.0.m.store(m.0, Release);
+    }
+    /// The direct write of this moment.
+    #[inline]
+    pub fn offer(&self) -> &Offer {
+        &self.m.0.offer
     }
     /// M to none, if it is still `old`.
     pub fn clear_m(&self, old: M) -> bool {
         // EDGE E2: as `set_m`.
         self.m
             .0
+            .m
             .compare_exchange(old.0, old.none().0, AcqRel, Relaxed)
             .is_ok()
     }

@@ -7,6 +7,7 @@
 //! Invariant: I1..I10 of docs/pipe.md. The edges between threads:
 //! E1 data -> CAS T (release) -> load T (acquire) -> data; E2 M before T and before K's bytes, loaded T before M;
 //! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word;
+//! E6 slot and bytes -> offer (release) -> look (acquire) -> copy -> commit -> end;
 //! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
@@ -14,6 +15,7 @@
 pub mod channel;
 pub mod clusters;
 pub mod copy;
+pub mod direct;
 pub mod fifo;
 pub mod foreign;
 pub mod handback;
@@ -49,6 +51,10 @@ pub struct Me {
     pub cpus: u32,
     /// False where a handler without SA_RESTART could run unnoticed during a spin.
     pub spin: bool,
+    /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of them.
+    pub lend: bool,
+    /// Whether the process may read another's memory by system call.
+    pub pull: fn() -> bool,
     /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.
     pub abandoned: fn(u64, u64) -> bool,
     /// Whether the process may have learned something from others since this was last asked.

@@ -62,6 +62,7 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: impl Fn(T) -> bool) -> Op
             // RUNG is cleared: the dead owner may have set it and not rung.
             let mine = t.with_wl(me.tid).without(T::RUNG);
             if ch.cas_t(t, mine).is_ok() {
+                ch.offer().end();
                 crate::handback::repair(me, ch, fd);
                 return Some(ch.t());
             }

@@ -133,6 +133,56 @@ pub fn writer_waits(
     ok
 }
 
+/// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run wants
+/// that, and it has worked of late; more and more rarely it is tried again.
+pub fn may_offer(me: &Me, ch: &Channel, n: usize) -> bool {
+    let from = me.domain.header().direct_from.load(Relaxed) as usize;
+    if from == 0 || n < from || !me.lend || ch.offer().is_refused() {
+        return false;
+    }
+    let w = &ch.writer.0;
+    if w.offers.load(Relaxed) < 64 {
+        let skip = w.skip.load(Relaxed);
+        if skip > 0 {
+            w.skip.store(skip - 1, Relaxed);
+            return false;
+        }
+        w.offers.store(64, Relaxed);
+    }
+    true
+}
+
+/// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
+pub fn lender_waits(
+    me: &Me,
+    r: &Line<ReaderSide>,
+    w: &Line<WriterSide>,
+    ready: impl Fn() -> bool,
+) -> bool {
+    // What came of the offer itself is counted (`lent`).
+    let trusting = AtomicU32::new(256);
+    wait(me, &w.0.cpu, &r.0.cpu, &trusting, &trusting, ready)
+}
+
+/// Whether an offer was taken, all of it. A reader with small buffers, or one that computes, never does: each try in vain
+/// doubles the number of writes until the next.
+pub fn lent(w: &Line<WriterSide>, all: bool) {
+    let w = &w.0;
+    let h = w.offers.load(Relaxed).min(256);
+    if all {
+        w.offers.store(h + (256 - h) / 8, Relaxed);
+        w.penalty.store(0, Relaxed);
+        return;
+    }
+    let h = h - h / 4;
+    w.offers.store(h, Relaxed);
+    if h < 64 {
+        let penalty = (2 * w.penalty.load(Relaxed)).clamp(64, 8192);
+        w.penalty.store(penalty, Relaxed);
+        w.skip.store(penalty, Relaxed);
+    }
+}
+
 /// A reader that a bell woke: the rest of that write is in the ring, but its writer may have lost the CPU to us before
 /// it could publish. Lets it do so, once.
 pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {

@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, fifo, handback, lock, policy};
+use crate::{Me, Step, clusters, direct, fifo, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -134,7 +134,7 @@ pub fn finish(ch: &Channel, ret: Ret) {
 
 /// Under the lock. `None`: the lock was dropped or lost, begin again.
 fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
-    let mut spun = false;
+    let (mut spun, mut offered) = (false, false);
     loop {
         let rest = w.want - w.done;
         let t = ch.t();
@@ -175,6 +175,31 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
                 }
             }
         }
+        if !offered && !m.valid() && t.nsl() == 0 && policy::may_offer(me, ch, rest) {
+            offered = true;
+            let empty = || t.wide(ch.h().r()) == ch.h().r();
+            if !empty() {
+                // Left alone, a stream whose ends are as fast as each other never has it empty.
+                policy::lender_waits(me, &ch.reader, &ch.writer, empty);
+            }
+            r = ch.h().r();
+            ch.writer.0.seen.store(r, Relaxed);
+            let (base, n) = w.at.run();
+            if t.wide(r) != r {
+                policy::lent(&ch.writer, false);
+            } else if n >= rest.min(AHEAD) {
+                let k = direct::offer(me, ch, base, rest.min(AHEAD));
+                w.at.advance(k);
+                w.done += k;
+                ch.writer.0.count(k);
+                if w.done == w.want || k == rest.min(AHEAD) {
+                    lock::drop(me, ch);
+                    return (w.done == w.want).then_some(Step::Done(w.done as Ret));
+                }
+                continue;
+            }
+        }
+        let used = t.wide(r) - r;
         let behind = m.valid() && r < m.p();
         let room = if behind {
             0

@@ -67,6 +67,8 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         domain: d,
         cpus: 2,
         spin: true,
+        lend: true,
+        pull: || true,
         abandoned: |_, _| false,
         heard: || true,
         access: |_, _, _| true,

@@ -39,6 +39,8 @@ fn me(domain: Domain) -> Me {
         domain,
         cpus: process::allowed_cpus(),
         spin: true,
+        lend: true,
+        pull: || true,
         abandoned: |_, _| false,
         heard: || true,
         access: |_, _, _| true,
@@ -46,6 +48,8 @@ fn me(domain: Domain) -> Me {
 }
 
 struct Pipe {
+    /// Whether its readers may read their writer's memory.
+    pull: bool,
     d: Domain,
     ch: &'static Channel,
     r: usize,
@@ -65,6 +69,7 @@ fn pipe() -> Pipe {
     registry::publish(d, i, id.ino);
     assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
     Pipe {
+        pull: true,
         d,
         ch,
         r: fds[0] as usize,
@@ -73,8 +78,15 @@ fn pipe() -> Pipe {
 }
 
 impl Pipe {
+    fn me(&self) -> Me {
+        Me {
+            pull: if self.pull { || true } else { || false },
+            ..me(self.d)
+        }
+    }
+
     fn put(&self, b: &[u8]) -> isize {
-        let me = me(self.d);
+        let me = self.me();
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),
@@ -129,7 +141,7 @@ impl Pipe {
         }
     }
     fn get(&self, b: &mut [u8]) -> isize {
-        let me = me(self.d);
+        let me = self.me();
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
@@ -170,7 +182,27 @@ fn stream(
     slow_writer: bool,
     back_at: Option<u64>,
 ) {
-    let p = pipe();
+    stream_on(
+        &pipe(),
+        total,
+        wsizes,
+        rsizes,
+        slow_reader,
+        slow_writer,
+        back_at,
+    );
+}
+
+/// The same, on `p`.
+fn stream_on(
+    p: &Pipe,
+    total: u64,
+    wsizes: &[usize],
+    rsizes: &[usize],
+    slow_reader: bool,
+    slow_writer: bool,
+    back_at: Option<u64>,
+) {
     // SAFETY: the child only uses this test's code and leaves by _exit.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -341,4 +373,90 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
         file::close(p.r);
         file::close(p.w);
     }
+}
+
+/// Writes from 64 KiB on may be direct.
+fn lend(p: &Pipe) {
+    let from = &p.d.header().direct_from;
+    from.store(64 << 10, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Of a stream with direct writes from 64 KiB on, the bytes that were copied once.
+fn direct(p: &Pipe, wsizes: &[usize], rsizes: &[usize], slow_reader: bool) -> u64 {
+    use std::sync::atomic::Ordering::Relaxed;
+    lend(p);
+    stream_on(p, 8 << 20, wsizes, rsizes, slow_reader, false, None);
+    p.ch.offer().bytes.load(Relaxed)
+}
+
+/// An offer needs a reader that is awake just then: on a busy machine that may take a while.
+fn some(met: impl Fn() -> bool) {
+    assert!((0..300).any(|_| met()));
+}
+
+#[test]
+fn direct_writes() {
+    let sizes = [128 << 10, 1 << 20, 100, 70_001, 5000];
+    some(|| direct(&pipe(), &[128 << 10], &[128 << 10], false) > 0);
+    some(|| direct(&pipe(), &sizes, &[128 << 10, 33_000, 40_000], false) > 0);
+    direct(&pipe(), &sizes, &[128 << 10, 7, 40_000], true);
+}
+
+#[test]
+fn direct_writes_that_a_reader_does_not_want() {
+    assert_eq!(direct(&pipe(), &[128 << 10], &[4096], false), 0);
+    some(|| {
+        let mut p = pipe();
+        p.pull = false;
+        assert_eq!(direct(&p, &[128 << 10], &[128 << 10], false), 0);
+        p.ch.offer().is_refused()
+    });
+}
+
+/// What came before a writer's death inside an offer is there, in order; then the end.
+#[test]
+fn killed_inside_a_direct_write() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let mut taken = 0;
+    for round in (0..60u64).cycle().take(600) {
+        if taken > 0 && round == 0 {
+            return;
+        }
+        let p = pipe();
+        lend(&p);
+        // SAFETY: the child only uses this test's code, and is killed.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            file::close(p.r);
+            let mut sent = 0u64;
+            loop {
+                let b: Vec<u8> = (0..200_000).map(|i| pattern(sent + i)).collect();
+                p.put(&b);
+                sent += 200_000;
+            }
+        }
+        file::close(p.w);
+        let (mut seen, mut b) = (0u64, vec![0u8; 90_000]);
+        loop {
+            let n = p.get(&mut b);
+            assert!(n >= 0, "read said {n} at {seen}");
+            if n == 0 {
+                break;
+            }
+            for (i, &c) in b[..n as usize].iter().enumerate() {
+                assert_eq!(c, pattern(seen + i as u64), "byte {}", seen + i as u64);
+            }
+            seen += n as u64;
+            if seen > round * 50_000 {
+                // SAFETY: our own child.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
+        let mut status = 0;
+        // SAFETY: our own child.
+        unsafe { libc::waitpid(pid, &mut status, 0) };
+        taken += p.ch.offer().bytes.load(Relaxed);
+        file::close(p.r);
+    }
+    assert!(taken > 0, "no offer was taken");
 }

@@ -189,6 +189,7 @@ fn forks(f: &mut Frame) -> u32 {
         t.tid.set(process::gettid());
     }
     if flags & CLONE_THREAD != 0 && flags & CLONE_FILES != 0 {
+        io::MAY_LEND.store(false, Relaxed);
         return RUN;
     }
     if flags & CLONE_NEWPID != 0 {
@@ -378,8 +379,11 @@ fn handler(sig: usize, act: usize) {
     let [h, flags] = unsafe { (act as *const [usize; 2]).read_unaligned() };
     // SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV come from the thread's own instructions, not while it waits.
     let own = matches!(sig, 4 | 5 | 7 | 8 | 11);
-    if h > 1 && !own && flags & SA_RESTART == 0 {
-        io::MAY_SPIN.store(false, Relaxed);
+    if h > 1 && !own {
+        io::MAY_LEND.store(false, Relaxed);
+        if flags & SA_RESTART == 0 {
+            io::MAY_SPIN.store(false, Relaxed);
+        }
     }
 }
 

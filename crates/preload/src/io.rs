@@ -12,11 +12,15 @@ use byway_pipe::{Me, Step, handback, policy, read, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// False once a handler without SA_RESTART is installed: it could run during a spin, and the call must then fail
 /// with EINTR, which only a sleep in the kernel can know.
 pub static MAY_SPIN: AtomicBool = AtomicBool::new(true);
+/// False once there is a handler, which may leave a write by longjmp, or a second thread, which may change its buffer.
+pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
+/// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
+static PULL: AtomicU8 = AtomicU8::new(0);
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// Kinds of calls in flight, in `Frame::kind`.
@@ -46,10 +50,22 @@ pub fn me() -> Option<Me> {
         domain,
         cpus,
         spin: MAY_SPIN.load(Relaxed),
+        lend: MAY_LEND.load(Relaxed),
+        pull: may_pull,
         abandoned: |_, _| false,
         heard: || crate::entry::HEARD.swap(false, Relaxed),
         access: access::allowed,
     })
+}
+
+/// Not under an inherited filter of system calls, which may know no process_vm_readv(2): a filter of the process's own ends
+/// its part in everything (dispatch.rs).
+fn may_pull() -> bool {
+    if PULL.load(Relaxed) == 0 {
+        let filtered = byway_sys::process::is_filtered();
+        PULL.store(1 + u8::from(filtered), Relaxed);
+    }
+    PULL.load(Relaxed) == 1
 }
 
 /// Who calls, where it may be a vfork child, which has its parent's thread-local block.

@@ -9,6 +9,7 @@ pub const EPERM: Ret = -1;
 pub const ENOENT: Ret = -2;
 pub const EINTR: Ret = -4;
 pub const EAGAIN: Ret = -11;
+pub const ESRCH: Ret = -3;
 pub const EFAULT: Ret = -14;
 pub const EINVAL: Ret = -22;
 pub const EPIPE: Ret = -32;

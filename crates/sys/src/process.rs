@@ -2,7 +2,7 @@
 //!
 //! Invariant: "dead" is said only when the kernel says so; on doubt a thread is alive.
 //! Not here: anything about what the dead one held.
-use crate::errno::failed;
+use crate::errno::{ESRCH, failed};
 use crate::file;
 use crate::syscall::{call3, call6, nr};
 
@@ -78,7 +78,6 @@ pub fn is_dead(tid: u32) -> bool {
 pub fn is_gone(pid: u32) -> bool {
     /// LINUX PID_MAX_LIMIT.
     const PIDS: u32 = 1 << 22;
-    const ESRCH: isize = -3;
     if pid >= PIDS {
         return true;
     }
@@ -128,4 +127,11 @@ pub fn name() -> [u64; 2] {
     // SAFETY: the kernel writes at most 16 bytes there.
     unsafe { call3(nr::PRCTL, PR_GET_NAME, n.as_mut_ptr() as usize, 0) };
     n
+}
+
+/// Whether a seccomp filter looks at our system calls. On doubt it does.
+pub fn is_filtered() -> bool {
+    const PR_GET_SECCOMP: usize = 21;
+    // SAFETY: no pointers.
+    unsafe { call3(nr::PRCTL, PR_GET_SECCOMP, 0, 0) != 0 }
 }

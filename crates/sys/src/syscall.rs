@@ -75,6 +75,7 @@ pub mod nr {
     pub const PWRITEV: usize = 296;
     pub const SENDMMSG: usize = 307;
     pub const SETNS: usize = 308;
+    pub const PROCESS_VM_READV: usize = 310;
     pub const SECCOMP: usize = 317;
     pub const EXECVEAT: usize = 322;
     pub const PREADV2: usize = 327;

@@ -56,6 +56,8 @@ impl Pipe {
             domain: self.domain,
             cpus: self.cpus,
             spin: true,
+            lend: true,
+            pull: || true,
             abandoned: |_, _| false,
             heard: || false,
             access: |_, _, _| true,
