@@ -2,7 +2,7 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::{bench, demo, doctor, run, stat};
+use crate::{bench, doctor, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
@@ -59,7 +59,7 @@ enum Command {
     /// Measure one part by itself, against others that do the same
     Bench {
         #[command(subcommand)]
-        what: Bench,
+        what: bench::What,
     },
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]
@@ -245,23 +245,6 @@ impl Memory {
     }
 }
 
-/// What can be measured by itself.
-#[derive(Subcommand)]
-enum Bench {
-    /// The allocator, against the one it replaced in 2001, a fixed pool, and two heaps
-    Mbuf(bench::Wanted),
-    /// Messages through a FIFO: a FreeBSD project's table of 2009, beside it its own figures
-    Fifo(bench::Wanted),
-    /// Bytes one way through one pipe, by chunk size
-    BwPipe(bench::Wanted),
-    /// Readers and writers that compute between their calls
-    Pipeflex(bench::Flex),
-    /// One byte there and back, and to a reader that sleeps
-    LatPipe(bench::Wanted),
-    /// `cat` of 50 MB into `grep` for what is not there
-    Grep(bench::Wanted),
-}
-
 /// What a run may be told to do without, to see or test what it does then.
 #[derive(Clone, Copy, ValueEnum)]
 enum Forbidden {
@@ -315,20 +298,8 @@ pub fn main() -> i32 {
             runs,
             json,
             cases,
-        } => demo::demo(&demo::Wanted {
-            size,
-            runs: runs.into(),
-            json,
-            cases,
-        }),
-        Command::Bench { what } => match what {
-            Bench::Mbuf(w) => bench::mbuf(&w),
-            Bench::Fifo(w) => bench::pairs(pairs::Bench::Fifo, &w),
-            Bench::BwPipe(w) => bench::pairs(pairs::Bench::BwPipe, &w),
-            Bench::Pipeflex(f) => bench::pipeflex(&f),
-            Bench::LatPipe(w) => bench::pairs(pairs::Bench::LatPipe, &w),
-            Bench::Grep(w) => bench::pairs(pairs::Bench::Grep, &w),
-        },
+        } => bench::demo(size, runs, json, cases),
+        Command::Bench { what } => bench::bench(&what),
         Command::PairWorker { words } => pairs::worker::main(&words),
         Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1)) {
             Ok(s) => {

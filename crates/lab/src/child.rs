@@ -7,6 +7,7 @@
 //! Invariant: a child dies with its parent (PR_SET_PDEATHSIG), memory is anonymous and goes with the processes, so an
 //! interrupted or failed run leaves nothing behind. A run begins with a heap and caches that no other run has used.
 //! Not here: what the workers do.
+use crate::interrupt;
 use crate::machine;
 use crate::shared::{self, Shared};
 use crate::spin;
@@ -27,6 +28,8 @@ pub enum Failure {
     Died(i32),
     /// The run did not end within its time.
     Stuck,
+    /// Ctrl-C was pressed.
+    Interrupted,
     /// What a program of the run, or who knows the remedy, says of it.
     Said(String),
 }
@@ -45,6 +48,7 @@ impl std::fmt::Display for Failure {
             Failure::Stuck => {
                 f.write_str("a run did not end; try it again while the machine is idle")
             }
+            Failure::Interrupted => f.write_str("interrupted"),
             Failure::Said(s) => f.write_str(s),
         }
     }
@@ -152,13 +156,18 @@ fn wait(pid: i32, limit: Duration) -> Result<(), Failure> {
         if r < 0 {
             return Err(io::Error::last_os_error().into());
         }
-        if began.elapsed() > limit {
+        let interrupted = interrupt::asked();
+        if interrupted || began.elapsed() > limit {
             // SAFETY: our own child, which has not been waited for.
             unsafe {
                 libc::kill(pid, libc::SIGKILL);
                 libc::waitpid(pid, &mut status, 0);
             }
-            return Err(Failure::Stuck);
+            return Err(if interrupted {
+                Failure::Interrupted
+            } else {
+                Failure::Stuck
+            });
         }
         std::thread::sleep(Duration::from_micros(500));
     }

@@ -4,10 +4,14 @@
 //! Not here: argument parsing, colours, the preload library (programs are started with it, never linked to it).
 pub mod child;
 mod domain;
+pub mod interrupt;
 pub mod machine;
 pub mod mbuf;
+pub mod noise;
 pub mod pairs;
+pub mod program;
 pub mod record;
+pub mod runner;
 pub mod scratch;
 mod shared;
 mod spin;

@@ -1,10 +1,10 @@
 //! The machine that a record was made on.
 //!
 //! Not here: what it allows (`byway doctor`).
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::read_to_string;
 
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Machine {
     /// `uname -r`.
     pub kernel: String,
@@ -14,6 +14,12 @@ pub struct Machine {
     pub cpus: usize,
     pub memory_mib: u64,
     pub libc: String,
+    /// How CPU frequencies are chosen, if the machine tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether CPUs may run above their nominal frequency, if the machine tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turbo: Option<bool>,
     /// Seconds since 1970-01-01 UTC.
     pub time: u64,
 }
@@ -44,10 +50,20 @@ pub fn this() -> Machine {
             .unwrap_or(0)
             / 1024,
         libc: libc_version(),
+        governor: setting("cpu0/cpufreq/scaling_governor"),
+        turbo: setting("intel_pstate/no_turbo")
+            .map(|no| no == "0")
+            .or(setting("cpufreq/boost").map(|yes| yes == "1")),
         time: std::time::SystemTime::UNIX_EPOCH
             .elapsed()
             .map_or(0, |d| d.as_secs()),
     }
+}
+
+/// What the kernel says of its CPUs there.
+fn setting(what: &str) -> Option<String> {
+    let text = read_to_string(format!("/sys/devices/system/cpu/{what}")).ok()?;
+    Some(text.trim().to_string())
 }
 
 /// The C library's own name and version.

@@ -2,7 +2,8 @@
 //!
 //! Invariant: SIGINT, SIGTERM and SIGHUP remove the files and the folder, then do what they do. Only in the process that
 //! made it: who is forked from it leaves it alone.
-//! Not here: SIGKILL, after which it stays.
+//! Not here: SIGKILL, after which it stays; a SIGINT that only asks a measurement to end (interrupt.rs).
+use crate::interrupt;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -40,10 +41,7 @@ impl Scratch {
             });
             debug_assert!(free, "more scratch files than a handler knows");
         }
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: `clear` only makes async-signal-safe calls.
-            unsafe { libc::signal(signal, clear as *const () as libc::sighandler_t) };
-        }
+        handle_signals();
         std::fs::create_dir(&dir)?;
         Ok(Scratch { dir })
     }
@@ -73,8 +71,19 @@ impl Scratch {
     }
 }
 
+/// From now on signals that end the program clear first; or, if Ctrl-C is watched for, only ask (interrupt.rs).
+pub(crate) fn handle_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: `clear` only makes async-signal-safe calls.
+        unsafe { libc::signal(signal, clear as *const () as libc::sighandler_t) };
+    }
+}
+
 /// The handler.
 extern "C" fn clear(signal: libc::c_int) {
+    if interrupt::only_asks(signal) {
+        return;
+    }
     // SAFETY: unlink, rmdir, signal and raise are async-signal-safe; the names are C strings that are never freed.
     unsafe {
         if libc::getpid() == OWNER.load(Relaxed) {

@@ -1,54 +1,157 @@
-//! Medians and their intervals.
+//! Medians, percentiles, outliers, and intervals by resampling.
 //!
-//! Invariant: no assumption about the distribution: the interval of a median is that of the order statistics.
-//! Not here: which values belong together.
+//! ```text
+//! rounds  [a a a] [a a] [a a a] ...   --draw as many rounds, some twice, some never, 2000 times-->  2000 medians
+//!                                     --the middle 95 % of them-->  the interval
+//! ```
+//! Invariant: a round is drawn as a whole, since the samples of one round share its process, its memory and its moment;
+//! and with it the other side's, for a ratio. The draws are the same for the same samples: a record can be checked.
+//! Not here: which samples belong together; when there are enough (runner.rs).
+//!
+//! Source: B. Efron, R. Tibshirani, "An Introduction to the Bootstrap" (1993), 13.3 (percentile intervals), 8.3 (what to
+//! draw); J. Tukey, "Exploratory Data Analysis" (1977), 2C (fences).
+use serde::{Deserialize, Serialize};
+
+/// Draws of one interval.
+const DRAWS: usize = 2000;
 
 /// The median; 0 of nothing.
 pub fn median(v: &[f64]) -> f64 {
-    let v = sorted(v);
+    median_of(&mut v.to_vec())
+}
+
+/// The same, in place.
+fn median_of(v: &mut [f64]) -> f64 {
     let n = v.len();
     if n == 0 {
+        return 0.0;
+    }
+    let (below, &mut middle, _) = v.select_nth_unstable_by(n / 2, f64::total_cmp);
+    if n % 2 == 1 {
+        return middle;
+    }
+    let before = below.iter().copied().max_by(f64::total_cmp);
+    f64::midpoint(before.unwrap_or(middle), middle)
+}
+
+/// The mean; 0 of nothing.
+pub fn mean(v: &[f64]) -> f64 {
+    v.iter().sum::<f64>() / v.len().max(1) as f64
+}
+
+/// The value that `percent` of `v` are not above, between its neighbours where it is none of them; 0 of nothing.
+pub fn percentile(v: &[f64], percent: f64) -> f64 {
+    percentile_of(&sorted(v), percent)
+}
+
+fn percentile_of(sorted: &[f64], percent: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
+    let at = (percent / 100.0).clamp(0.0, 1.0) * last as f64;
+    let (i, part) = (at as usize, at.fract());
+    sorted[i] + part * (sorted[(i + 1).min(last)] - sorted[i])
+}
+
+/// How many values are far out: beyond three times the distance of the quartiles from them.
+pub fn outliers(v: &[f64]) -> usize {
+    let v = sorted(v);
+    let (low, high) = (percentile_of(&v, 25.0), percentile_of(&v, 75.0));
+    let far = 3.0 * (high - low);
+    v.iter()
+        .filter(|&&x| x < low - far || x > high + far)
+        .count()
+}
+
+/// What is made of samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    #[default]
+    Median,
+    Mean,
+}
+
+impl Statistic {
+    pub fn of(self, v: &[f64]) -> f64 {
+        self.in_place(&mut v.to_vec())
+    }
+    fn in_place(self, v: &mut [f64]) -> f64 {
+        match self {
+            Statistic::Median => median_of(v),
+            Statistic::Mean => mean(v),
+        }
+    }
+}
+
+/// The 95 % interval of the statistic of all samples of `rounds`. Of one round it is no interval; of fewer than six it
+/// covers less than it says.
+pub fn interval(rounds: &[Vec<f64>], statistic: Statistic) -> [f64; 2] {
+    let mut draws = Draws::new();
+    let mut drawn = vec![];
+    middle((0..DRAWS).map(|_| {
+        drawn.clear();
+        draws.each(rounds.len(), |i| drawn.extend_from_slice(&rounds[i]));
+        statistic.in_place(&mut drawn)
+    }))
+}
+
+/// The samples of two sides, round by round and pair by pair: `a` over `b`.
+pub fn ratios(a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let of = |a: &Vec<f64>, b: &Vec<f64>| a.iter().zip(b).map(|(a, b)| a / b).collect();
+    a.iter().zip(b).map(|(a, b)| of(a, b)).collect()
+}
+
+/// The median of `a` over that of `b`, with its 95 % interval, where the rounds of the two were not neighbours: each
+/// side is drawn by itself.
+pub fn ratio_apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> (f64, [f64; 2]) {
+    let mut draws = Draws::new();
+    let mut drawn = vec![];
+    let mut one = |rounds: &[Vec<f64>]| {
+        drawn.clear();
+        draws.each(rounds.len(), |i| drawn.extend_from_slice(&rounds[i]));
+        median_of(&mut drawn)
+    };
+    let ci95 = middle((0..DRAWS).map(|_| one(a) / one(b)));
+    (median(&a.concat()) / median(&b.concat()), ci95)
+}
+
+/// How wide an interval is, as a part of what it is of; infinite where that says nothing.
+pub fn width(ci95: [f64; 2], of: f64) -> f64 {
+    let wide = ci95[1] - ci95[0];
+    if wide == 0.0 {
         0.0
-    } else if n % 2 == 1 {
-        v[n / 2]
     } else {
-        (v[n / 2 - 1] + v[n / 2]) / 2.0
+        let part = (wide / of).abs();
+        if part.is_nan() { f64::INFINITY } else { part }
     }
 }
 
-/// A 95 % interval of the median: the k-th value from either end, k the largest with 2 P(Binomial(n, 1/2) < k) <= 5 %
-/// (sign test; Hollander, Wolfe, Chicken, "Nonparametric Statistical Methods", 3.6). Below n = 6 the whole range, which
-/// then covers less than 95 %.
-pub fn interval(v: &[f64]) -> [f64; 2] {
-    let v = sorted(v);
-    let n = v.len();
-    if n == 0 {
-        return [0.0; 2];
-    }
-    let (mut below, mut choose, mut k) = (0.0, 0.5f64.powi(n as i32), 0);
-    while k < n && 2.0 * (below + choose) <= 0.05 {
-        below += choose;
-        choose *= (n - k) as f64 / (k + 1) as f64;
-        k += 1;
-    }
-    let i = k.saturating_sub(1);
-    [v[i], v[n - 1 - i]]
+/// The middle 95 % of so many values.
+fn middle(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    let v = sorted(&values.collect::<Vec<_>>());
+    [percentile_of(&v, 2.5), percentile_of(&v, 97.5)]
 }
 
-/// The mean and its standard error; zeroes of nothing.
-pub fn mean(v: &[f64]) -> (f64, f64) {
-    let n = v.len() as f64;
-    if v.is_empty() {
-        return (0.0, 0.0);
-    }
-    let mean = v.iter().sum::<f64>() / n;
-    let squares: f64 = v.iter().map(|x| (x - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0).max(1.0) / n).sqrt())
-}
+/// Numbers by chance, the same ones each time (splitmix64: G. Steele et al., OOPSLA 2014).
+struct Draws(u64);
 
-/// The values pair by pair, `a` over `b`.
-pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(a, b)| a / b).collect()
+impl Draws {
+    fn new() -> Draws {
+        Draws(2009)
+    }
+    /// `n` numbers below `n`.
+    fn each(&mut self, n: usize, mut f: impl FnMut(usize)) {
+        for _ in 0..n {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut x = self.0;
+            x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            x ^= x >> 31;
+            // The upper half of the product: as even as the number, without a division.
+            f(((u128::from(x) * n as u128) >> 64) as usize);
+        }
+    }
 }
 
 fn sorted(v: &[f64]) -> Vec<f64> {
@@ -61,29 +164,100 @@ fn sorted(v: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn interval_of_seven_is_the_range() {
-        let v = [7.0, 1.0, 3.0, 2.0, 6.0, 5.0, 4.0];
-        assert_eq!(interval(&v), [1.0, 7.0]);
-        assert_eq!(median(&v), 4.0);
+    fn each(v: &[f64]) -> Vec<Vec<f64>> {
+        v.iter().map(|&x| vec![x]).collect()
     }
 
     #[test]
-    fn interval_narrows() {
-        let v: Vec<f64> = (1..=20).map(f64::from).collect();
-        assert_eq!(interval(&v), [6.0, 15.0]);
-    }
-
-    #[test]
-    fn a_mean_has_its_error() {
-        assert_eq!(mean(&[1.0, 3.0]), (2.0, 1.0));
-        assert_eq!(mean(&[5.0]), (5.0, 0.0));
+    fn medians_and_percentiles() {
+        assert_eq!(median(&[7.0, 1.0, 3.0, 2.0, 6.0, 5.0, 4.0]), 4.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        let v: Vec<f64> = (0..=10).map(f64::from).collect();
+        assert_eq!(
+            [0.0, 50.0, 95.0, 100.0].map(|p| percentile(&v, p)),
+            [0.0, 5.0, 9.5, 10.0]
+        );
     }
 
     #[test]
     fn nothing_is_nothing() {
         assert_eq!(median(&[]), 0.0);
-        assert_eq!(mean(&[]), (0.0, 0.0));
-        assert_eq!(interval(&[]), [0.0, 0.0]);
+        assert_eq!(mean(&[]), 0.0);
+        assert_eq!(percentile(&[], 50.0), 0.0);
+        assert_eq!(outliers(&[]), 0);
+        assert_eq!(interval(&[], Statistic::Median), [0.0; 2]);
+    }
+
+    #[test]
+    fn far_out_is_counted_and_the_rest_is_not() {
+        let mut v: Vec<f64> = (0..20).map(f64::from).collect();
+        assert_eq!(outliers(&v), 0);
+        v.extend([1000.0, -1000.0]);
+        assert_eq!(outliers(&v), 2);
+        assert_eq!(outliers(&[5.0; 9]), 0);
+    }
+
+    /// P(a drawn median is the k-th of 5 or below) is known: the interval of 1 to 5 is [1, 5], since 1 is it in
+    /// P(Binomial(5, 1/5) >= 3) = 5.8 % of the draws.
+    #[test]
+    fn an_interval_of_five_is_their_range() {
+        assert_eq!(
+            interval(&each(&[3.0, 1.0, 5.0, 2.0, 4.0]), Statistic::Median),
+            [1.0, 5.0]
+        );
+    }
+
+    /// Of 1 to 101 the drawn medians spread by about sqrt(1/(4 n)) in rank: 51 +- 1.96 * 5.
+    #[test]
+    fn an_interval_is_as_wide_as_theory_has_it() {
+        let v: Vec<f64> = (1..=101).map(f64::from).collect();
+        let [low, high] = interval(&each(&v), Statistic::Median);
+        assert!(
+            (38.0..=44.0).contains(&low) && (58.0..=64.0).contains(&high),
+            "{low} {high}"
+        );
+        // The mean: 51 +- 1.96 * 29.15 / sqrt(101).
+        let [low, high] = interval(&each(&v), Statistic::Mean);
+        assert!(
+            (low - 45.3).abs() < 0.6 && (high - 56.7).abs() < 0.6,
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn samples_of_a_round_are_drawn_together() {
+        let alone: Vec<f64> = (0..40).map(|i| f64::from(i % 4)).collect();
+        let together: Vec<Vec<f64>> = (0..4).map(|i| vec![f64::from(i); 10]).collect();
+        let wide = |ci: [f64; 2]| ci[1] - ci[0];
+        assert!(
+            wide(interval(&together, Statistic::Mean))
+                > 2.0 * wide(interval(&each(&alone), Statistic::Mean))
+        );
+    }
+
+    #[test]
+    fn intervals_do_not_change_from_one_look_to_the_next() {
+        let v = each(&[5.0, 3.0, 9.0, 1.0, 7.0, 4.0]);
+        assert_eq!(
+            interval(&v, Statistic::Median),
+            interval(&v, Statistic::Median)
+        );
+    }
+
+    /// What disturbs both sides of a round alike is no uncertainty of their ratio, but is of two that lie apart.
+    #[test]
+    fn neighbours_share_what_disturbs_them() {
+        let b: Vec<Vec<f64>> = (1..=9).map(|i| vec![f64::from(i)]).collect();
+        let a: Vec<Vec<f64>> = (1..=9).map(|i| vec![2.0 * f64::from(i)]).collect();
+        assert_eq!(interval(&ratios(&a, &b), Statistic::Median), [2.0, 2.0]);
+        let (ratio, [low, high]) = ratio_apart(&a, &b);
+        assert!(ratio == 2.0 && low < 1.5 && high > 2.5);
+    }
+
+    #[test]
+    fn widths_are_parts() {
+        assert_eq!(width([9.0, 11.0], 10.0), 0.2);
+        assert_eq!(width([0.0, 0.0], 0.0), 0.0);
+        assert_eq!(width([0.0, 1.0], 0.0), f64::INFINITY);
     }
 }

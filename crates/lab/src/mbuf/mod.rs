@@ -8,9 +8,8 @@
 //! scale-N   N processes, each 8 allocs then 8 frees              all
 //! burst     a rush, then 2 s of ordinary traffic: what is kept   all
 //! ```
-//! Invariant: within a round the backends of a case run one after the other, each in a fresh process, and each round
-//! begins with another of them; a ratio compares runs of the same round only.
-//! Not here: progress, tables (table.rs), the command line.
+//! Invariant: each run of a backend is in a fresh process.
+//! Not here: whose turn it is (runner.rs), progress, tables (table.rs), the command line.
 //!
 //! Source: "mb_alloc: Preliminary Performance Measurements" (B. Milekic, 2001). NetPIPE measured the allocator through
 //! a whole network stack and under Giant; here it is measured alone, which shows the lock that Giant hid.
@@ -29,7 +28,9 @@ mod tests;
 pub mod text;
 mod timed;
 
-use crate::record::{Better, Record, Series};
+use crate::record::{Better, Parameters, Record, Series};
+use crate::runner::{Contest, Figures, Limits};
+use crate::workload::Workload;
 use crate::{child, domain, shared, spin};
 use std::time::Duration;
 
@@ -122,8 +123,7 @@ impl Backend {
 pub struct Plan {
     /// The CPUs to use.
     pub cpus: Vec<usize>,
-    /// Rounds of the timed cases, and how long a run is.
-    pub rounds: usize,
+    /// How long a run of the timed cases is.
     pub run: Duration,
     /// Rounds of `burst`, its size in bytes, and how long the calm after it is.
     pub bursts: usize,
@@ -132,11 +132,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The ordinary one (under two minutes), or the quick one (under twenty seconds).
+    /// The ordinary one, or the quick one.
     pub fn new(cpus: Vec<usize>, quick: bool) -> Plan {
         Plan {
             cpus,
-            rounds: if quick { 5 } else { 15 },
             run: Duration::from_millis(if quick { 30 } else { 60 }),
             bursts: if quick { 1 } else { 3 },
             burst: if quick { 128 << 20 } else { 1 << 30 },
@@ -158,92 +157,174 @@ impl Plan {
         Ok(smaller)
     }
 
-    /// Runs of `case`.
-    pub fn runs(&self, case: &Case) -> usize {
-        let rounds = if *case == Case::Burst {
-            self.bursts
-        } else {
-            self.rounds
-        };
-        rounds * case.backends().len()
-    }
-
     /// Longer than any run takes on a machine that is not stuck.
     fn limit(&self) -> Duration {
         Duration::from_secs(60) + 2 * (self.run + self.calm)
     }
 }
 
-/// What holds for all cases, for the record: the watermark, and what is not as it should be.
-///
-/// # Errors
-/// The machine does not give the memory for a domain.
-pub fn prepare(record: &mut Record) -> Result<usize, Failure> {
-    let facts = ours::facts()?;
-    if !facts.rseq {
-        record.notes.push(
-            "mb_alloc without restartable sequences (glibc 2.35 or later has them): its fronts are under locks".into(),
-        );
-    }
-    Ok(facts.watermark)
+/// The benchmark with its plan, ready to be run.
+pub struct Mbuf {
+    pub plan: Plan,
+    quick: bool,
+    /// Bytes; known once it has begun.
+    watermark: usize,
 }
 
-/// Measures `case`, and adds it to the record; `tick` is told after each run.
-///
-/// # Errors
-/// The first run that failed.
-pub fn measure(
-    record: &mut Record,
-    case: &Case,
-    plan: &Plan,
-    watermark: usize,
-    mut tick: impl FnMut(),
-) -> Result<(), Failure> {
-    let backends = case.backends();
-    let rounds = plan.runs(case) / backends.len();
-    let mut values = vec![vec![]; backends.len()];
-    for round in 0..rounds {
-        for k in 0..backends.len() {
-            let k = (k + round) % backends.len();
-            values[k].push(run(case, backends[k], plan)?);
-            tick();
+impl Mbuf {
+    /// The ordinary one, or the quick one.
+    pub fn new(cpus: Vec<usize>, quick: bool) -> Mbuf {
+        Mbuf {
+            plan: Plan::new(cpus, quick),
+            quick,
+            watermark: 0,
         }
     }
-    if *case == Case::Burst {
-        for (b, figures) in backends.iter().zip(&values) {
-            let curves: Vec<_> = figures.iter().map(|f| Curve::from(f)).collect();
-            keep(record, b, &curves, watermark);
+    fn case(&self, id: &str) -> Option<Case> {
+        let all = Case::all(self.plan.cpus.len());
+        all.into_iter().find(|c| c.id() == id)
+    }
+}
+
+/// A run: its figure of the metric, and all that it gave.
+struct Run {
+    figure: [f64; 1],
+    all: Vec<f64>,
+}
+
+impl Figures for Run {
+    fn figures(&self) -> &[f64] {
+        &self.figure
+    }
+}
+
+impl Workload for Mbuf {
+    fn name(&self) -> &'static str {
+        "mbuf"
+    }
+    fn cases(&self) -> Vec<String> {
+        let all = Case::all(self.plan.cpus.len());
+        all.iter().map(Case::id).collect()
+    }
+    fn cpus(&self) -> Vec<usize> {
+        self.plan.cpus.clone()
+    }
+    fn parameters(&self) -> Parameters {
+        let p = &self.plan;
+        Parameters::from([
+            ("run_ms".into(), (p.run.as_millis() as u64).into()),
+            ("burst_bytes".into(), p.burst.into()),
+            ("calm_s".into(), p.calm.as_secs().into()),
+        ])
+    }
+    fn usual(&self) -> Limits {
+        Limits::usual(self.quick, 20, 90)
+    }
+    /// A run of `burst` is a second or so, and its calm.
+    fn weight(&self, case: &str) -> f64 {
+        if case == Case::Burst.id() { 5.0 } else { 1.0 }
+    }
+
+    fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
+        let facts = ours::facts()?;
+        if !facts.rseq {
+            record.notes.push(
+                "mb_alloc without restartable sequences (glibc 2.35 or later has them): its fronts are under locks".into(),
+            );
         }
-    } else {
-        disturbed(record, case, &values.concat());
-    }
-    let figure = |figures: &Vec<f64>| match case {
-        // A page, so that who keeps nothing has a ratio.
-        Case::Burst => mib(Curve::from(figures).last().max(4096.0)),
-        _ => figures.first().copied().unwrap_or(0.0),
-    };
-    let values: Vec<Vec<f64>> = values
-        .iter()
-        .map(|v| v.iter().map(figure).collect())
-        .collect();
-    let (metric, unit, better) = case.metric();
-    for (b, v) in backends.iter().zip(&values) {
-        record.row(&case.id(), b.name(), metric, unit, v);
-    }
-    for (b, v) in backends.iter().zip(&values).skip(1) {
-        if *b != Backend::Harness {
-            let (ours, other) = (backends[0].name(), b.name());
-            record.ratio(&case.id(), metric, better, (ours, &values[0]), (other, v));
+        self.watermark = facts.watermark;
+        if cases.contains(&Case::Burst.id()) && self.plan.fit()? {
+            record.notes.push(format!(
+                "burst of {} MiB, half of the memory that there is",
+                self.plan.burst >> 20
+            ));
         }
+        Ok(())
     }
-    Ok(())
+
+    fn measure(
+        &mut self,
+        record: &mut Record,
+        id: &str,
+        limits: &Limits,
+        tick: &mut dyn FnMut(f64),
+    ) -> Result<(), Failure> {
+        let case = self
+            .case(id)
+            .ok_or_else(|| Failure::Said(format!("there is no case {id}")))?;
+        let backends = case.backends();
+        let names: Vec<_> = backends.iter().map(Backend::name).collect();
+        let (metric, unit, better) = case.metric();
+        let others = 1..backends.len();
+        let ratios: Vec<_> = others
+            .filter(|&k| backends[k] != Backend::Harness)
+            .map(|k| (0, k))
+            .collect();
+        let contest = Contest {
+            case: id,
+            metric,
+            unit,
+            better,
+            backends: &names,
+            ratios: &ratios,
+        };
+        let mut limits = *limits;
+        if case == Case::Burst {
+            // Curves that hardly differ; what a process does first is what is asked.
+            (limits.least, limits.most, limits.warm) = (self.plan.bursts, self.plan.bursts, 0);
+        }
+        let one = |k: usize| {
+            let all = run(&case, backends[k], &self.plan)?;
+            let figure = match case {
+                // A page, so that who keeps nothing has a ratio.
+                Case::Burst => mib(Curve::from(&all).last().max(4096.0)),
+                _ => all.first().copied().unwrap_or(0.0),
+            };
+            Ok(Run {
+                figure: [figure],
+                all,
+            })
+        };
+        let outcome = contest.run(&limits, one, tick)?;
+        record.add(&contest, &limits, &outcome);
+        if outcome.rounds() == 0 {
+            return Ok(());
+        }
+        if case == Case::Burst {
+            for (b, runs) in backends.iter().zip(&outcome.runs) {
+                let curves: Vec<_> = runs.iter().map(|r| Curve::from(&r.all)).collect();
+                keep(record, b, &curves, self.watermark);
+            }
+        } else {
+            let runs = outcome.runs.iter().flatten();
+            disturbed(record, &case, &runs.map(|r| &r.all[..]).collect::<Vec<_>>());
+        }
+        Ok(())
+    }
+
+    fn heading(&self) -> Vec<String> {
+        vec![text::heading()]
+    }
+    fn lines(&self, record: &Record, id: &str) -> Vec<String> {
+        self.case(id).map_or(vec![], |c| text::lines(record, &c))
+    }
+    fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
+        if record.series.is_empty() {
+            return vec![];
+        }
+        let mut v = vec![String::new()];
+        v.extend(text::curve_table(record));
+        v.push(String::new());
+        v.extend(text::plot(record, self.watermark));
+        v
+    }
 }
 
 /// Below this part of their CPUs' time workers have been disturbed by other work of the machine.
 const UNDISTURBED: f64 = 0.95;
 
 /// A note, if more than a quarter of the runs of `case` were disturbed. Each of `runs` is a figure and the part.
-fn disturbed(record: &mut Record, case: &Case, runs: &[Vec<f64>]) {
+fn disturbed(record: &mut Record, case: &Case, runs: &[&[f64]]) {
     let n = runs
         .iter()
         .filter(|r| r.get(1).is_some_and(|&part| part < UNDISTURBED))
@@ -261,8 +342,8 @@ fn disturbed(record: &mut Record, case: &Case, runs: &[Vec<f64>]) {
 fn keep(record: &mut Record, backend: &Backend, curves: &[Curve], watermark: usize) {
     let (case, name) = (Case::Burst.id(), backend.name());
     let mut row = |metric: &str, f: &dyn Fn(&Curve) -> f64| {
-        let v: Vec<f64> = curves.iter().map(|c| mib(f(c))).collect();
-        record.row(&case, name, metric, "MiB", &v);
+        let v: Vec<_> = curves.iter().map(|c| vec![mib(f(c))]).collect();
+        record.row(&case, name, (metric, "MiB", None), &v);
     };
     row("peak", &Curve::peak);
     row("over_watermark", &|c| {

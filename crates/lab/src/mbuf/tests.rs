@@ -161,28 +161,26 @@ fn cases_follow_the_cpus() {
 /// Every case with every backend gives a figure, whatever it is.
 #[test]
 fn every_backend_does_its_cases() {
-    let plan = Plan {
-        cpus: crate::machine::allowed(),
-        rounds: 1,
-        run: Duration::from_millis(2),
-        bursts: 1,
-        burst: 8 << 20,
-        calm: Duration::from_millis(60),
+    let mut m = Mbuf::new(crate::machine::allowed(), true);
+    m.plan.cpus.truncate(2);
+    m.plan.run = Duration::from_millis(2);
+    (m.plan.burst, m.plan.calm) = (8 << 20, Duration::from_millis(60));
+    let limits = Limits {
+        time: Duration::ZERO,
+        ..m.usual()
     };
     let mut record = Record::new("mbuf");
-    let watermark = prepare(&mut record).unwrap();
-    let mut ticks = 0;
-    let mut runs = 0;
-    for case in Case::all(plan.cpus.len().min(2)) {
-        measure(&mut record, &case, &plan, watermark, || ticks += 1).unwrap();
-        runs += plan.runs(&case);
+    let cases = m.cases();
+    m.prepare(&mut record, &cases).unwrap();
+    for id in &cases {
+        m.measure(&mut record, id, &limits, &mut |_| ()).unwrap();
+        let case = m.case(id).unwrap();
         for b in case.backends() {
-            let row = record.results.iter().find(|r| {
-                r.case == case.id() && r.backend == b.name() && r.metric == case.metric().0
-            });
+            let row = record.find(id, b.name(), case.metric().0);
             assert!(row.is_some_and(|r| r.median > 0.0), "{case:?} {b:?}");
         }
+        assert_eq!(m.lines(&record, id).len(), case.backends().len());
     }
-    assert_eq!(ticks, runs);
     assert!(record.series.iter().all(|s| s.points.len() >= 2));
+    assert!(!m.tables(&mut record, &cases).is_empty());
 }

@@ -188,13 +188,14 @@ mod tests {
         for case in Case::all(64) {
             let (metric, unit, _) = case.metric();
             for b in case.backends() {
-                r.row(&case.id(), b.name(), metric, unit, &[12345.6, 99999.9]);
+                let rounds = [vec![12345.6], vec![99999.9]];
+                r.row(&case.id(), b.name(), (metric, unit, None), &rounds);
                 r.ratio(
                     &case.id(),
                     metric,
                     Better::Less,
-                    ("mb_alloc", &[1.0, 2.0]),
-                    (b.name(), &[12345.0, 99999.0]),
+                    ("mb_alloc", &[vec![1.0, 2.0]]),
+                    (b.name(), &[vec![12345.0, 99999.0]]),
                 );
             }
         }

@@ -34,10 +34,6 @@ pub fn total(plan: &Plan) -> usize {
     if plan.quick { 64 << 20 } else { 256 << 20 }
 }
 
-pub fn rounds(plan: &Plan) -> usize {
-    if plan.quick { 5 } else { 11 }
-}
-
 /// Bytes that warm up.
 const WARM: usize = 8 << 20;
 /// Places that a vmsplicing writer sends in turn, so that none is sent again while it lies in the pipe.

@@ -66,34 +66,34 @@ pub fn cells() -> Vec<Cell> {
 /// What a backend may take for a cell in one round, us.
 const ROUND_US: f64 = 300_000.0;
 
-/// Workers of a cell and backend: each has `runs` runs.
-pub fn rounds(plan: &Plan) -> usize {
-    if plan.quick { 5 } else { 10 }
-}
-
-/// Runs in a worker: 100 in all rounds (10 if quick), fewer where they take long.
+/// Runs in a worker, one after the other: fewer where they take long.
 pub fn runs(cell: Cell, plan: &Plan) -> usize {
     let most = if plan.quick { 2 } else { 10 };
     ((ROUND_US / cell.about()) as usize).clamp(1, most)
 }
 
+/// Which share of the time a cell has: its runs, and what every worker takes.
+pub fn weight(cell: Cell, plan: &Plan) -> f64 {
+    runs(cell, plan) as f64 * cell.about() + WARM_NS as f64 / 1e3
+}
+
 /// How `cells` are measured, as notes: what comes before, and which of them have fewer runs.
 pub fn notes(cells: &[Cell], plan: &Plan) -> Vec<String> {
-    let n = |c: &Cell| runs(*c, plan) * rounds(plan);
-    let most = if plan.quick { 10 } else { 100 };
+    let most = if plan.quick { 2 } else { 10 };
     let fewer: Vec<_> = cells
         .iter()
-        .filter(|c| n(c) < most)
-        .map(|c| format!("{} {}", c.id(), n(c)))
+        .filter(|c| runs(**c, plan) < most)
+        .map(|c| format!("{} {}", c.id(), runs(*c, plan)))
         .collect();
     let mut v = vec![format!(
-        "each worker sends messages of the same size for {} ms and {} MiB before any is timed, and keeps the FIFO open",
+        "each worker sends messages of the same size for {} ms and {} MiB before any is timed, and keeps the FIFO open; \
+         a round is a worker of each backend with {most} runs",
         WARM_NS / 1_000_000,
         WARM_BYTES >> 20
     )];
     if !fewer.is_empty() {
         v.push(format!(
-            "{most} runs of a cell, for want of time fewer of: {}",
+            "for want of time fewer runs a worker of: {}",
             fewer.join(", ")
         ));
     }
@@ -167,14 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn small_cells_have_a_hundred_runs_and_each_has_some() {
-        for (quick, all) in [(false, 100), (true, 10)] {
+    fn small_cells_have_all_runs_and_each_has_some() {
+        for (quick, all) in [(false, 10), (true, 2)] {
             let plan = Plan::new(vec![0], quick);
-            let n = |c| runs(c, &plan) * rounds(&plan);
+            let n = |c| runs(c, &plan);
             assert_eq!(n(cells()[0]), all);
-            assert!(cells().into_iter().all(|c| n(c) >= 5));
+            assert!(cells().into_iter().all(|c| n(c) >= 1));
             let said = notes(&cells(), &plan).join(" ");
             assert!(said.contains("4096x100000") && !said.contains("64x100 "));
         }
+    }
+
+    #[test]
+    fn a_large_cell_has_more_of_the_time() {
+        let plan = Plan::new(vec![0], false);
+        let (small, large) = (cells()[0], cells()[34]);
+        assert!(weight(large, &plan) > 3.0 * weight(small, &plan));
     }
 }

@@ -126,8 +126,9 @@ mod tests {
         let empty = table(&r);
         for cell in fifo::cells() {
             for b in fifo::BACKENDS {
-                r.mean_row(&cell.id(), b.name, "elapsed_mean", "us", &[999_999.0]);
-                let (new, old) = ([1.0], [99_999.0]);
+                let metric = ("elapsed_mean", "us", None);
+                r.mean_row(&cell.id(), b.name, metric, &[vec![999_999.0]]);
+                let (new, old) = ([vec![1.0]], [vec![99_999.0]]);
                 let over = ("kernel-fifo", &old[..]);
                 r.ratio(&cell.id(), "elapsed", Better::Less, (b.name, &new), over);
             }

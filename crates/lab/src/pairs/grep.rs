@@ -18,10 +18,6 @@ pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
     v
 }
 
-pub fn rounds(plan: &Plan) -> usize {
-    if plan.quick { 7 } else { 21 }
-}
-
 /// The file.
 ///
 /// # Errors

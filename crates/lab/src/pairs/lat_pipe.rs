@@ -32,10 +32,6 @@ pub fn wakes(plan: &Plan) -> usize {
 }
 pub const PAUSE_US: u64 = 200;
 
-pub fn rounds(plan: &Plan) -> usize {
-    if plan.quick { 5 } else { 15 }
-}
-
 /// The worker's part of `spin`: us of a round trip, from `trips` of them after a tenth as many unmeasured.
 ///
 /// # Errors

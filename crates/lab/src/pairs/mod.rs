@@ -1,14 +1,13 @@
 //! Benchmarks between two processes: FIFOs and pipes of the kernel, and the same carried by Byway, in turn.
 //!
 //! ```text
-//! fifo       messages through a FIFO       byway bench --per round, case and backend--> a worker --fork--> the pair
-//! bw-pipe    bytes one way                   (measure)        start.rs: plain, or        worker.rs        pair.rs,
+//! fifo       messages through a FIFO       runner.rs --per round, case and backend--> a worker --fork--> the pair
+//! bw-pipe    bytes one way                                    start.rs: plain, or        worker.rs        pair.rs,
 //! pipeflex   readers that compute                             under `byway run`                           link.rs
 //! lat-pipe   one byte, there and back
 //! grep       cat 50 MB | grep (a pipeline of the shell, not of a worker)
 //! ```
-//! Invariant: every backend runs the same code of the same program; within a round they run one after the other, each in
-//! new processes, and each round begins with another of them. A ratio compares runs of the same round only.
+//! Invariant: every backend runs the same code of the same program, each run in new processes.
 //! Not here: progress, the command line.
 pub mod bw_pipe;
 mod direct;
@@ -26,11 +25,14 @@ pub mod text;
 pub mod worker;
 
 use crate::child::Failure;
-use crate::record::{Better, Record};
+use crate::record::{Better, Overhead, Parameters, Record};
+use crate::runner::{Contest, Limits};
 use crate::stats;
+use crate::workload::Workload;
+use crate::workload::pipeline::Texts;
 use link::Kind;
 use pipeflex::Options;
-use start::Byway;
+use start::{Byway, Done};
 use worker::{Job, Work};
 
 /// What is measured.
@@ -172,16 +174,6 @@ impl Bench {
         }
     }
 
-    pub fn rounds(self, plan: &Plan) -> usize {
-        match self {
-            Bench::Fifo => fifo::rounds(plan),
-            Bench::BwPipe => bw_pipe::rounds(plan),
-            Bench::Pipeflex => pipeflex::rounds(plan),
-            Bench::LatPipe => lat_pipe::rounds(plan),
-            Bench::Grep => grep::rounds(plan),
-        }
-    }
-
     /// What a worker is to do for `case`; `None`: there is no such case, or it is not for a worker.
     fn work(self, case: &str, plan: &Plan) -> Option<Work> {
         let number = || case.parse().ok();
@@ -202,101 +194,212 @@ impl Bench {
     }
 }
 
-/// Measures `case`, and adds it to the record; `tick` is told after each worker.
-///
-/// # Errors
-/// The first run that failed.
-pub fn measure(
-    record: &mut Record,
-    bench: Bench,
-    case: &str,
-    plan: &Plan,
-    byway: &Byway,
-    mut tick: impl FnMut(),
-) -> Result<(), Failure> {
-    let backends = bench.backends(plan);
-    let texts = match bench {
-        Bench::Grep => Some(grep::texts()?),
-        _ => None,
-    };
-    let mut values = vec![vec![]; backends.len()];
-    let mut little = vec![None; backends.len()];
-    for round in 0..bench.rounds(plan) {
-        for k in 0..backends.len() {
-            let k = (k + round) % backends.len();
-            let b = &backends[k];
-            let done = match (&texts, bench.work(case, plan)) {
-                (Some(t), _) => grep::run(b, plan, byway, t)?,
-                (None, Some(work)) => {
-                    let job = Job {
-                        kind: b.kind,
-                        cpus: plan.cpus.clone(),
-                        work,
-                    };
-                    byway.worker(&job, b.run)?
-                }
-                (None, None) => return Err(Failure::Said(format!("there is no case {case}"))),
-            };
-            values[k].extend(done.figures);
-            if let Some(part) = done.carried.filter(|&part| part < 0.9) {
-                little[k] = Some(little[k].unwrap_or(1.0f64).min(part));
-            }
-            tick();
-        }
-    }
-    for (b, part) in backends.iter().zip(&little) {
-        if let Some(part) = part {
-            record.notes.push(format!(
-                "{case}: {} carried only {:.0} % of the bytes in some run, the rest was the kernel's",
-                b.name,
-                part * 100.0
-            ));
-        }
-    }
-    keep(record, bench, case, &backends, &values);
-    Ok(())
+/// A benchmark with its plan, ready to be run.
+pub struct Pairs {
+    pub bench: Bench,
+    pub plan: Plan,
+    pub byway: Byway,
+    /// Of grep, once it has begun.
+    texts: Option<Texts>,
 }
 
-/// The rows and ratios of `case`.
-fn keep(record: &mut Record, bench: Bench, case: &str, backends: &[Backend], values: &[Vec<f64>]) {
-    let (metric, unit, better) = bench.metric(case);
-    for (b, v) in backends.iter().zip(values) {
-        record.row(case, b.name, metric, unit, v);
-        if bench == Bench::Fifo {
-            record.mean_row(case, b.name, "elapsed_mean", unit, v);
+impl Pairs {
+    pub fn new(bench: Bench, plan: Plan, byway: Byway) -> Pairs {
+        Pairs {
+            bench,
+            plan,
+            byway,
+            texts: None,
         }
     }
+
+    /// One run of a backend.
+    fn one(&self, case: &str, b: &Backend) -> Result<Done, Failure> {
+        match (&self.texts, self.bench.work(case, &self.plan)) {
+            (Some(t), _) => grep::run(b, &self.plan, &self.byway, t),
+            (None, Some(work)) => {
+                let job = Job {
+                    kind: b.kind,
+                    cpus: self.plan.cpus.clone(),
+                    work,
+                };
+                self.byway.worker(&job, b.run)
+            }
+            (None, None) => Err(Failure::Said(format!("there is no case {case}"))),
+        }
+    }
+}
+
+impl Workload for Pairs {
+    fn name(&self) -> &'static str {
+        self.bench.name()
+    }
+    fn cases(&self) -> Vec<String> {
+        self.bench.cases(&self.plan)
+    }
+    fn cpus(&self) -> Vec<usize> {
+        self.plan.cpus.clone()
+    }
+
+    fn parameters(&self) -> Parameters {
+        let (plan, mut p) = (&self.plan, Parameters::new());
+        p.insert("quick".into(), plan.quick.into());
+        match self.bench {
+            Bench::BwPipe => {
+                p.insert("bytes".into(), bw_pipe::total(plan).into());
+            }
+            Bench::LatPipe => {
+                p.insert("trips".into(), lat_pipe::trips(plan).into());
+                p.insert("wakes".into(), lat_pipe::wakes(plan).into());
+                p.insert("pause_us".into(), lat_pipe::PAUSE_US.into());
+            }
+            Bench::Pipeflex => {
+                let o = &plan.flex;
+                let all = [
+                    ("processes", o.processes as u64),
+                    ("run_ms", o.ms),
+                    ("read_delay_us", o.read_us),
+                    ("write_delay_us", o.write_us),
+                    ("write", o.write as u64),
+                ];
+                p.extend(all.map(|(k, v)| (k.to_string(), v.into())));
+            }
+            Bench::Fifo | Bench::Grep => {}
+        }
+        p
+    }
+
+    fn usual(&self) -> Limits {
+        let (quick, full) = match self.bench {
+            Bench::Fifo => (25, 150),
+            Bench::BwPipe => (12, 60),
+            Bench::Pipeflex => (20, 90),
+            Bench::LatPipe => (5, 20),
+            Bench::Grep => (5, 20),
+        };
+        // Ten workers of fifo have the hundred runs of the source.
+        let least = if self.bench == Bench::Fifo { 10 } else { 7 };
+        Limits {
+            least: if self.plan.quick { 5 } else { least },
+            ..Limits::usual(self.plan.quick, quick, full)
+        }
+    }
+
+    fn weight(&self, case: &str) -> f64 {
+        match self.bench {
+            Bench::Fifo => fifo::Cell::of(case).map_or(1.0, |c| fifo::weight(c, &self.plan)),
+            _ => 1.0,
+        }
+    }
+
+    fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
+        record.notes.push(text::about(self.bench).into());
+        overhead(record, &self.plan, &self.byway)?;
+        match self.bench {
+            Bench::Grep => self.texts = Some(grep::texts()?),
+            Bench::Fifo => {
+                let cells = cases.iter().filter_map(|c| fifo::Cell::of(c));
+                let cells: Vec<_> = cells.collect();
+                record.notes.extend(fifo::notes(&cells, &self.plan));
+                record.notes.push(fifo_text::SOURCE.into());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        record: &mut Record,
+        case: &str,
+        limits: &Limits,
+        tick: &mut dyn FnMut(f64),
+    ) -> Result<(), Failure> {
+        let backends = self.bench.backends(&self.plan);
+        let names: Vec<_> = backends.iter().map(|b| b.name).collect();
+        let (metric, unit, better) = self.bench.metric(case);
+        let contest = Contest {
+            case,
+            metric,
+            unit,
+            better,
+            backends: &names,
+            ratios: &compared(self.bench, &names),
+        };
+        let outcome = contest.run(limits, |k| self.one(case, &backends[k]), tick)?;
+        record.add(&contest, limits, &outcome);
+        for (k, name) in names.iter().enumerate() {
+            if self.bench == Bench::Fifo && outcome.rounds() > 0 {
+                let metric = ("elapsed_mean", unit, Some(better));
+                record.mean_row(case, name, metric, &outcome.samples(k));
+            }
+            let parts = outcome.runs[k].iter().filter_map(|r| r.carried);
+            let least = parts.fold(1.0, f64::min);
+            if least < 0.9 {
+                record.notes.push(format!(
+                    "{case}: {name} carried only {:.0} % of the bytes in some run, the rest was the kernel's",
+                    least * 100.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn heading(&self) -> Vec<String> {
+        match self.bench {
+            Bench::Fifo => vec![],
+            bench => vec![text::heading(bench)],
+        }
+    }
+    fn lines(&self, record: &Record, case: &str) -> Vec<String> {
+        match self.bench {
+            Bench::Fifo => vec![],
+            bench => text::lines(record, bench, case, &self.plan),
+        }
+    }
+    fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
+        match self.bench {
+            Bench::Fifo => fifo_text::table(record),
+            _ => vec![],
+        }
+    }
+}
+
+/// Who is compared with whom: all with the kernel's, and the first of the kernel's with those that follow.
+fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
     let rank = |name: &str| bench.over().iter().position(|o| *o == name);
-    for (b, v) in backends.iter().zip(values) {
-        for (o, old) in backends.iter().zip(values) {
-            // The kernel's among themselves: the first over those that follow.
-            let (Some(over), own) = (rank(o.name), rank(b.name)) else {
-                continue;
-            };
-            if own.is_none_or(|own| own < over) {
-                record.ratio(case, metric, better, (b.name, v), (o.name, old));
+    let mut v = vec![];
+    for (k, name) in names.iter().enumerate() {
+        for (o, over) in names.iter().enumerate() {
+            if rank(over).is_some_and(|over| rank(name).is_none_or(|own| own < over)) {
+                v.push((k, o));
             }
         }
     }
+    v
 }
 
-/// What the harness itself takes, as a note.
+/// What the harness itself takes, and where it runs.
 ///
 /// # Errors
 /// A worker could not be started, or died.
-pub fn overhead(record: &mut Record, plan: &Plan, byway: &Byway) -> Result<(), Failure> {
+fn overhead(record: &mut Record, plan: &Plan, byway: &Byway) -> Result<(), Failure> {
     let job = Job {
         kind: Kind::Nothing,
         cpus: plan.cpus.clone(),
         work: Work::Nothing(if plan.quick { 100 } else { 1000 }),
     };
     let done = byway.worker(&job, None)?;
-    let us = stats::median(&done.figures) / 1e3;
-    record.notes.push(format!(
-        "harness: a look at the clock takes {:.0} ns, two processes leave the start {us:.1} us apart (median); \
-         both are in the figures",
-        pair::clock_ns()
-    ));
+    let mut takes = |what: &str, value, unit: &str| {
+        record.overhead.push(Overhead {
+            what: what.into(),
+            value,
+            unit: unit.into(),
+        });
+    };
+    takes("a look at the clock", pair::clock_ns(), "ns");
+    let apart = stats::median(&done.figures) / 1e3;
+    takes("between the starts of two processes of a pair", apart, "us");
     let where_ = match plan.cpus.len() {
         1 => format!("both processes of a pair on CPU {}", plan.cpus[0]),
         _ => format!(

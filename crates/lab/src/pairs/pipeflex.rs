@@ -9,9 +9,9 @@
 //!
 //! Source: https://lse.sourceforge.net/pipe/Readme; the results in "Pipe performance results" are of
 //! `pipeflex -c2 -t20 -x500 -y0 -r SIZE -w512`.
+use super::Backend;
 use super::link::{Kind, Link};
 use super::pair::{self, Flow};
-use super::{Backend, Plan};
 use crate::child::{self, Failure, Gate, Span, now, ran};
 use byway_sys::clock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,10 +60,6 @@ impl Options {
             write: 512,
         }
     }
-}
-
-pub fn rounds(plan: &Plan) -> usize {
-    if plan.quick { 3 } else { 7 }
 }
 
 /// Computes for `mean` us, give or take half.

@@ -1,23 +1,22 @@
 //! Starts workers, plain or under `byway run`, and reads what they say.
 //!
-//! Invariant: a worker that does not end within its time is ended, and one whose parent dies ends with it; nothing is
-//! looked at while it works, so that a benchmark on one CPU has that CPU.
+//! Invariant: a worker that does not end within its time is ended (program.rs), and one whose parent dies ends with it.
 //! Not here: what a worker does (worker.rs).
 use super::PIPES;
 use super::worker::Job;
 use crate::child::Failure;
-use crate::machine;
-use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use crate::runner::Figures;
+use crate::{machine, program};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Longer than any worker takes on a machine that is not stuck.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The program that is measured, which is the one that runs.
+#[derive(Clone)]
 pub struct Byway {
     path: PathBuf,
 }
@@ -27,6 +26,12 @@ pub struct Done {
     pub figures: Vec<f64>,
     /// Which part of its bytes Byway carried; `None` where it was not asked to.
     pub carried: Option<f64>,
+}
+
+impl Figures for Done {
+    fn figures(&self) -> &[f64] {
+        &self.figures
+    }
 }
 
 impl Byway {
@@ -71,7 +76,11 @@ impl Byway {
                 Ok(())
             });
         }
-        let (out, err) = output(&mut c)?;
+        let said = program::output(&mut c, LIMIT)?;
+        let (out, err) = (
+            String::from_utf8_lossy(&said.out),
+            String::from_utf8_lossy(&said.err),
+        );
         let figures: Vec<f64> = out.lines().filter_map(|l| l.parse().ok()).collect();
         if figures.is_empty() {
             let last = err
@@ -129,73 +138,6 @@ fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
     })
 }
 
-/// Both outputs of `c`, which has to end within the limit.
-fn output(c: &mut Command) -> Result<(String, String), Failure> {
-    let mut child = c
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let until = Instant::now() + LIMIT;
-    let mut text = [String::new(), String::new()];
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let in_time =
-        collect(&mut out, &mut text[0], until)? && collect(&mut err, &mut text[1], until)?;
-    if !in_time {
-        end(&mut child);
-        return Err(Failure::Stuck);
-    }
-    child.wait()?;
-    let [out, err] = text;
-    Ok((out, err))
-}
-
-/// Reads to the end; false if that did not come in time.
-fn collect(
-    from: &mut Option<impl Read + AsRawFd>,
-    into: &mut String,
-    until: Instant,
-) -> io::Result<bool> {
-    let Some(from) = from else { return Ok(true) };
-    let mut b = [0; 4096];
-    loop {
-        let left = until.saturating_duration_since(Instant::now()).as_millis() as i32;
-        let mut p = libc::pollfd {
-            fd: from.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one struct of ours.
-        match unsafe { libc::poll(&mut p, 1, left) } {
-            0 => return Ok(false),
-            n if n < 0 => {
-                let e = io::Error::last_os_error();
-                if e.kind() != io::ErrorKind::Interrupted {
-                    return Err(e);
-                }
-            }
-            _ => match from.read(&mut b)? {
-                0 => return Ok(true),
-                n => into.push_str(&String::from_utf8_lossy(&b[..n])),
-            },
-        }
-    }
-}
-
-/// Ends a child that is late, gently first: `byway run` then ends what it has started.
-fn end(child: &mut Child) {
-    // SAFETY: our own child, which has not been waited for.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-    for _ in 0..200 {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,12 +162,5 @@ mod tests {
         assert_eq!(part("", 0).unwrap(), 0.0);
         let e = part("byway: nothing is carried: no library; build it\n", 5).unwrap_err();
         assert!(e.to_string().contains("build it"));
-    }
-
-    #[test]
-    fn both_outputs_are_read() {
-        let mut c = Command::new("sh");
-        c.args(["-c", "echo a; echo b >&2"]);
-        assert_eq!(output(&mut c).unwrap(), ("a\n".into(), "b\n".into()));
     }
 }

@@ -74,20 +74,6 @@ pub fn about(bench: Bench) -> &'static str {
     }
 }
 
-/// A note in lines that fit.
-pub fn note(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = vec![];
-    let mut line = String::from("note:");
-    for word in text.split(' ') {
-        if line.len() + 1 + word.len() > 79 {
-            lines.push(std::mem::replace(&mut line, "     ".into()));
-        }
-        line = format!("{line} {word}");
-    }
-    lines.push(line);
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,9 +88,10 @@ mod tests {
             for case in bench.cases(&plan) {
                 let (metric, unit, _) = bench.metric(&case);
                 for b in bench.backends(&plan) {
-                    r.row(&case, b.name, metric, unit, &[123_456.7, 199_999.9]);
+                    let rounds = [vec![123_456.7], vec![199_999.9]];
+                    r.row(&case, b.name, (metric, unit, None), &rounds);
                     for over in bench.over() {
-                        let (new, old) = ([1.0], [12345.0]);
+                        let (new, old) = ([vec![1.0]], [vec![12345.0]]);
                         r.ratio(&case, metric, Better::Less, (b.name, &new), (over, &old));
                     }
                 }
@@ -115,15 +102,6 @@ mod tests {
                 }
             }
             assert!(heading(bench).len() < 80, "{}", heading(bench));
-            assert!(note(about(bench)).iter().all(|l| l.len() < 80));
         }
-    }
-
-    #[test]
-    fn a_note_keeps_its_words() {
-        let text = "word ".repeat(60).trim_end().to_string();
-        let v = note(&text);
-        assert!(v.len() > 1 && v.iter().all(|l| l.len() < 80));
-        assert_eq!(v.join(" ").split_whitespace().count(), 61);
     }
 }

@@ -2,17 +2,20 @@
 //!
 //! Invariant: the two sides of a pair run one after the other; every output and status is compared; the folder of the
 //! files is removed with the value.
-//! Not here: progress, tables.
-use crate::machine;
-use crate::record::{Better, Record};
+//! Not here: progress; tables (table.rs).
+use super::Workload;
+use crate::child::Failure;
+use crate::record::{Better, Overhead, Parameters, Record};
+use crate::runner::{Contest, Figures, Limits};
 use crate::scratch::Scratch;
+use crate::{machine, program, stats, table};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One pipeline: its id in the record and its shell line over `$F` (the whole text), `$G` (50 MB of it) and `$P` (python).
 #[derive(Clone)]
@@ -163,18 +166,20 @@ fn children() -> f64 {
 }
 
 const TRIPS: &str = "20000";
+/// Longer than any pipeline takes on a machine that is not stuck.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs `case` once, on `cpus` if they are given.
 ///
 /// # Errors
-/// A program could not be started.
+/// A program could not be started, or did not end.
 pub fn run(
     case: &Case,
     side: Side,
     byway: &Path,
     texts: &Texts,
     cpus: Option<&[usize]>,
-) -> std::io::Result<Run> {
+) -> Result<Run, Failure> {
     let ping = case.line.is_empty();
     let mut c = if ping || matches!(side, Side::Carried(_)) {
         Command::new(byway)
@@ -205,20 +210,20 @@ pub fn run(
         });
     }
     let (t, used) = (Instant::now(), children());
-    let out = c.stdin(Stdio::null()).output()?;
+    let out = program::output(&mut c, LIMIT)?;
     let whole = t.elapsed().as_secs_f64();
     let busy = (children() - used) / whole;
     let (wall, output) = if ping {
-        let text = String::from_utf8_lossy(&out.stdout);
+        let text = String::from_utf8_lossy(&out.out);
         let s = text.trim().parse().map_err(|_| {
-            std::io::Error::other(format!(
-                "ping-pong said: {text}{}",
-                String::from_utf8_lossy(&out.stderr)
+            Failure::Said(format!(
+                "ping-pong said: {text}{}; try it again while the machine is idle",
+                String::from_utf8_lossy(&out.err)
             ))
         })?;
         (s, Vec::new())
     } else {
-        (whole, out.stdout)
+        (whole, out.out)
     };
     Ok(Run {
         wall,
@@ -228,47 +233,158 @@ pub fn run(
     })
 }
 
-/// Measures one case: one pair to warm up, then `runs` counted pairs, told to `tick` one by one. Adds to the record;
-/// true if all outputs and statuses were the same.
-///
-/// # Errors
-/// A program could not be started.
-pub fn measure(
-    record: &mut Record,
-    case: &Case,
-    runs: usize,
-    byway: &Path,
-    texts: &Texts,
-    mut tick: impl FnMut(),
-) -> std::io::Result<bool> {
-    let (mut wall, mut busy) = ([vec![], vec![]], [vec![], vec![]]);
-    let mut same = true;
-    let first = [machine::allowed()[0]];
-    let cpus = case.one_cpu.then_some(&first[..]);
-    for i in 0..=runs {
-        let a = run(case, Side::Plain, byway, texts, cpus)?;
-        let b = run(case, Side::Carried(&[]), byway, texts, cpus)?;
-        same &= a.output == b.output && a.status == b.status;
-        if i > 0 {
-            for (k, r) in [a, b].into_iter().enumerate() {
-                wall[k].push(r.wall);
-                busy[k].push(r.busy);
+/// All pipelines, or some, ready to be run.
+pub struct Pipelines {
+    byway: PathBuf,
+    cpus: Vec<usize>,
+    /// Million bytes of text.
+    size: u64,
+    quick: bool,
+    texts: Option<Texts>,
+}
+
+impl Pipelines {
+    /// `byway` is the program.
+    pub fn new(byway: &Path, cpus: Vec<usize>, size: u64, quick: bool) -> Pipelines {
+        Pipelines {
+            byway: byway.into(),
+            cpus,
+            size,
+            quick,
+            texts: None,
+        }
+    }
+}
+
+/// A run with its time in seconds.
+struct Timed {
+    wall: [f64; 1],
+    run: Run,
+}
+
+impl Figures for Timed {
+    fn figures(&self) -> &[f64] {
+        &self.wall
+    }
+}
+
+const BACKENDS: [&str; 2] = ["kernel", "byway"];
+
+impl Workload for Pipelines {
+    fn name(&self) -> &'static str {
+        "pipeline"
+    }
+    fn cases(&self) -> Vec<String> {
+        let all = cases().into_iter();
+        let fit = all.filter(|c| !c.one_cpu || self.cpus.len() > 1);
+        fit.map(|c| c.id).collect()
+    }
+    fn cpus(&self) -> Vec<usize> {
+        self.cpus.clone()
+    }
+    fn parameters(&self) -> Parameters {
+        Parameters::from([
+            ("size_mb".into(), self.size.into()),
+            ("trips".into(), TRIPS.into()),
+        ])
+    }
+    fn usual(&self) -> Limits {
+        Limits::usual(self.quick, 25, 120)
+    }
+
+    fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
+        let made = Texts::create(self.size).map_err(|e| {
+            Failure::Said(format!(
+                "{e}; it needs {} MB of room in {} (TMPDIR)",
+                self.size + 50,
+                std::env::temp_dir().display()
+            ))
+        })?;
+        let nothing = Case {
+            id: String::new(),
+            line: "true".into(),
+            one_cpu: false,
+        };
+        for (side, what) in [
+            (Side::Plain, "bash -c true"),
+            (Side::Carried(&[]), "the same under byway run"),
+        ] {
+            let mut times = vec![];
+            for _ in 0..5 {
+                times.push(run(&nothing, side, &self.byway, &made, None)?.wall);
+            }
+            record.overhead.push(Overhead {
+                what: what.into(),
+                value: stats::median(&times) * 1e3,
+                unit: "ms".into(),
+            });
+        }
+        self.texts = Some(made);
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        record: &mut Record,
+        id: &str,
+        limits: &Limits,
+        tick: &mut dyn FnMut(f64),
+    ) -> Result<(), Failure> {
+        let (Some(case), Some(texts)) = (cases().into_iter().find(|c| c.id == id), &self.texts)
+        else {
+            return Err(Failure::Said(format!("there is no case {id}")));
+        };
+        let places = if case.one_cpu {
+            &self.cpus[..1]
+        } else {
+            &self.cpus
+        };
+        let contest = Contest {
+            case: id,
+            metric: "wall",
+            unit: "s",
+            better: Better::Less,
+            backends: &BACKENDS,
+            ratios: &[(1, 0)],
+        };
+        let sides = [Side::Plain, Side::Carried(&[])];
+        let one = |k: usize| {
+            let run = run(&case, sides[k], &self.byway, texts, Some(places))?;
+            Ok(Timed {
+                wall: [run.wall],
+                run,
+            })
+        };
+        let outcome = contest.run(limits, one, tick)?;
+        record.add(&contest, limits, &outcome);
+        let said = |t: &Timed| (t.run.output.clone(), t.run.status);
+        let mut all = outcome.runs.iter().flatten();
+        let first = all.next().map(said);
+        if !all.all(|t| Some(said(t)) == first) {
+            record
+                .faults
+                .push(format!("{id}: outputs or statuses differ"));
+        }
+        if outcome.rounds() > 0 {
+            for (runs, backend) in outcome.runs.iter().zip(BACKENDS) {
+                let busy: Vec<_> = runs.iter().map(|t| vec![t.run.busy]).collect();
+                record.row(id, backend, ("cpus_busy", "cpu", None), &busy);
             }
         }
-        tick();
+        Ok(())
     }
-    for (k, backend) in ["kernel", "byway"].into_iter().enumerate() {
-        record.row(&case.id, backend, "wall", "s", &wall[k]);
-        record.row(&case.id, backend, "cpus_busy", "cpu", &busy[k]);
+
+    fn heading(&self) -> Vec<String> {
+        vec![table::heading()]
     }
-    record.ratio(
-        &case.id,
-        "wall",
-        Better::Less,
-        ("byway", &wall[1]),
-        ("kernel", &wall[0]),
-    );
-    Ok(same)
+    fn lines(&self, record: &Record, id: &str) -> Vec<String> {
+        let same = !record
+            .faults
+            .iter()
+            .any(|f| f.starts_with(&format!("{id}:")));
+        let ratio = record.ratios.iter().filter(|r| r.case == id);
+        ratio.map(|r| table::line(record, r, same)).collect()
+    }
 }
 
 #[cfg(test)]

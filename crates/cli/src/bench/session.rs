@@ -1,0 +1,241 @@
+//! Runs a workload: its cases in order, each with its share of the time, a table on the way, the record at the end.
+//!
+//! Invariant: time that a case did not need is there for those after it; with the record on standard output everything
+//! else goes to standard error; a progress bar only where somebody looks (indicatif draws none into a pipe).
+//! Not here: when a case ends (lab, runner.rs).
+use super::flags::Wanted;
+use byway_lab::noise::{self, Look};
+use byway_lab::record::Record;
+use byway_lab::runner::{Ended, Limits};
+use byway_lab::workload::Workload;
+use byway_lab::{interrupt, table};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How it went.
+pub enum Done {
+    Well,
+    /// Something that was compared differed.
+    Wrong,
+    /// Ctrl-C: what was complete is shown and written.
+    Interrupted,
+}
+
+/// Steps of the bar.
+const STEPS: f64 = 1000.0;
+
+/// Measures all that is wanted, shows it, and writes the record.
+///
+/// # Errors
+/// A sentence: it could not be measured, or the record not be written.
+pub fn run(workload: &mut dyn Workload, w: &Wanted) -> Result<Done, String> {
+    let to_stdout = w.json.as_deref() == Some(Path::new("-"));
+    // The record alone on standard output: the table then goes to standard error.
+    let say = |s: &str| {
+        if to_stdout {
+            eprintln!("{s}");
+        } else {
+            println!("{s}");
+        }
+    };
+    let record = measure(workload, w, &say)?;
+    table::footer(&record).iter().for_each(|l| say(l));
+    if let Some(to) = &w.json {
+        written(record.write(to), to, "--json")?;
+    }
+    Ok(if record.partial {
+        Done::Interrupted
+    } else if record.faults.is_empty() {
+        Done::Well
+    } else {
+        Done::Wrong
+    })
+}
+
+/// What could not be written, with the option that said where.
+pub fn written(done: std::io::Result<()>, to: &Path, option: &str) -> Result<(), String> {
+    done.map_err(|e| {
+        format!(
+            "{}: {e}; give {option} a place that can be written to",
+            to.display()
+        )
+    })
+}
+
+/// Measures the cases that are wanted; lines and tables go to `say`.
+///
+/// # Errors
+/// A sentence: what could not be measured.
+pub fn measure(
+    workload: &mut dyn Workload,
+    w: &Wanted,
+    say: &dyn Fn(&str),
+) -> Result<Record, String> {
+    let cases = w.chosen(workload.cases())?;
+    let limits = w.limits(workload.usual())?;
+    let mut record = Record::new(workload.name());
+    record.percentiles = w.parts()?;
+    record.affinity = workload.cpus();
+    interrupt::watch().map_err(|e| format!("Ctrl-C cannot be waited for: {e}"))?;
+    let bar = ProgressBar::new((STEPS * workload_weight(workload, &cases)) as u64);
+    let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg:18} {eta} left");
+    bar.set_style(style.map_err(|e| e.to_string())?);
+    bar.set_message("getting ready");
+    bar.tick();
+    let before = Look::now();
+    workload
+        .prepare(&mut record, &cases)
+        .map_err(|e| e.to_string())?;
+    record.parameters = workload.parameters();
+    bar.suspend(|| workload.heading().iter().for_each(|l| say(l)));
+    let began = Instant::now();
+    let mut done = 0.0;
+    for (i, case) in cases.iter().enumerate() {
+        let weight = workload.weight(case);
+        let share = weight / workload_weight(workload, &cases[i..]);
+        let left = limits.time.saturating_sub(began.elapsed());
+        let limits = Limits {
+            time: share_of(left, share),
+            ..limits
+        };
+        bar.set_message(case.clone());
+        let mut tick = |part: f64| bar.set_position((STEPS * (done + weight * part)) as u64);
+        tick(0.0);
+        workload
+            .measure(&mut record, case, &limits, &mut tick)
+            .map_err(|e| format!("{}: {case}: {e}", workload.name()))?;
+        bar.suspend(|| workload.lines(&record, case).iter().for_each(|l| say(l)));
+        if record
+            .ended
+            .last()
+            .is_some_and(|e| e.by == Ended::Interrupt)
+        {
+            break;
+        }
+        done += weight;
+    }
+    bar.finish_and_clear();
+    record.noise = Some(before.until(&Look::now()));
+    record.warnings = noise::warnings(&record);
+    let tables = workload.tables(&mut record, &cases);
+    tables.iter().for_each(|l| say(l));
+    Ok(record)
+}
+
+fn workload_weight(workload: &dyn Workload, cases: &[String]) -> f64 {
+    cases.iter().map(|c| workload.weight(c)).sum()
+}
+
+fn share_of(time: Duration, share: f64) -> Duration {
+    Duration::from_secs_f64(time.as_secs_f64() * share.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byway_lab::child::Failure;
+    use byway_lab::record::{Better, Parameters};
+    use byway_lab::runner::Contest;
+    use std::cell::RefCell;
+
+    /// Cases `1`, `2`, ... with their number as weight; nothing is measured.
+    struct Fake {
+        times: Vec<Duration>,
+        wrong: bool,
+    }
+
+    impl Workload for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+        fn cases(&self) -> Vec<String> {
+            vec!["1".into(), "2".into(), "3".into()]
+        }
+        fn cpus(&self) -> Vec<usize> {
+            vec![0]
+        }
+        fn parameters(&self) -> Parameters {
+            Parameters::from([("size".into(), 5.into())])
+        }
+        fn usual(&self) -> Limits {
+            Limits::usual(true, 60, 60)
+        }
+        fn weight(&self, case: &str) -> f64 {
+            case.parse().unwrap_or(1.0)
+        }
+        fn measure(
+            &mut self,
+            record: &mut Record,
+            case: &str,
+            limits: &Limits,
+            tick: &mut dyn FnMut(f64),
+        ) -> Result<(), Failure> {
+            self.times.push(limits.time);
+            let contest = Contest {
+                case,
+                metric: "time",
+                unit: "s",
+                better: Better::Less,
+                backends: &["a"],
+                ratios: &[],
+            };
+            let outcome = contest.run(limits, |_| Ok(vec![1.0]), tick)?;
+            record.add(&contest, limits, &outcome);
+            if self.wrong {
+                record.faults.push("outputs differ".into());
+            }
+            Ok(())
+        }
+        fn heading(&self) -> Vec<String> {
+            vec!["heading".into()]
+        }
+        fn lines(&self, _: &Record, case: &str) -> Vec<String> {
+            vec![format!("line {case}")]
+        }
+    }
+
+    #[test]
+    fn cases_share_the_time_by_weight() {
+        let mut fake = Fake {
+            times: vec![],
+            wrong: false,
+        };
+        let said = RefCell::new(vec![]);
+        let say = |s: &str| said.borrow_mut().push(s.to_string());
+        let r = measure(&mut fake, &Wanted::default(), &say).unwrap();
+        let seconds: Vec<_> = fake.times.iter().map(Duration::as_secs_f64).collect();
+        // Nobody needs any of it, so the last may have all.
+        assert!((seconds[0] - 10.0).abs() < 1.0 && (seconds[1] - 24.0).abs() < 1.5);
+        assert!(seconds[2] > 55.0 && seconds[2] <= 60.0);
+        assert_eq!(said.into_inner(), ["heading", "line 1", "line 2", "line 3"]);
+        assert_eq!((r.results.len(), &r.parameters["size"]), (3, &5.into()));
+        assert!(r.noise.is_some() && !r.partial);
+    }
+
+    #[test]
+    fn what_differed_is_wrong() {
+        let mut fake = Fake {
+            times: vec![],
+            wrong: true,
+        };
+        assert!(matches!(
+            run(&mut fake, &Wanted::default()),
+            Ok(Done::Wrong)
+        ));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_to_is_told() {
+        let w = Wanted {
+            json: Some("/nonexistent/a".into()),
+            ..Wanted::default()
+        };
+        let mut fake = Fake {
+            times: vec![],
+            wrong: false,
+        };
+        let e = run(&mut fake, &w).err().unwrap();
+        assert!(e.contains("--json a place"), "{e}");
+    }
+}
