@@ -21,6 +21,7 @@ step tests/beside.sh 5 "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
 step tests/run.sh "$byway"
+step tests/bench.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --

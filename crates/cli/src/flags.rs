@@ -59,7 +59,7 @@ enum Command {
     /// Measure one part by itself, against others that do the same
     Bench {
         #[command(subcommand)]
-        what: bench::What,
+        what: Box<bench::What>,
     },
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]

@@ -3,6 +3,8 @@
 //! Invariant: the sides of a ratio run in turn on one machine, and every figure carries its spread and its count.
 //! Not here: argument parsing, colours, the preload library (programs are started with it, never linked to it).
 pub mod child;
+pub mod compare;
+pub mod csv;
 mod domain;
 pub mod interrupt;
 pub mod machine;

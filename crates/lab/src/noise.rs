@@ -283,6 +283,7 @@ mod tests {
         r.affinity = vec![0, 1];
         r.limits = Some(Wanted {
             width: 0.05,
+            time: 60.0,
             least: 5,
             most: 30,
             warm: 1,

@@ -66,10 +66,11 @@ pub struct Record {
     pub percentiles: Vec<f64>,
 }
 
-/// The limits of the runner, of a case; the time is what it was given, s.
+/// The limits of the runner; the time is that of all cases together, s.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct Wanted {
     pub width: f64,
+    pub time: f64,
     pub least: usize,
     pub most: usize,
     pub warm: usize,
@@ -192,9 +193,20 @@ impl Record {
         }
     }
 
+    /// When it is to end, all cases together.
+    pub fn limit(&mut self, limits: &Limits) {
+        self.limits = Some(Wanted {
+            width: limits.width,
+            time: limits.time.as_secs_f64(),
+            least: limits.least,
+            most: limits.most,
+            warm: limits.warm,
+        });
+    }
+
     /// All that a contest gave: rows, ratios, how it ended.
-    pub fn add<T: Figures>(&mut self, c: &Contest, limits: &Limits, outcome: &Outcome<T>) {
-        self.end(c.case, limits, outcome);
+    pub fn add<T: Figures>(&mut self, c: &Contest, outcome: &Outcome<T>) {
+        self.end(c.case, outcome);
         if outcome.rounds() == 0 {
             return;
         }
@@ -212,14 +224,8 @@ impl Record {
     }
 
     /// How a contest ended.
-    pub fn end<T: Figures>(&mut self, case: &str, limits: &Limits, outcome: &Outcome<T>) {
+    fn end<T: Figures>(&mut self, case: &str, outcome: &Outcome<T>) {
         self.partial |= outcome.ended == Ended::Interrupt;
-        self.limits.get_or_insert(Wanted {
-            width: limits.width,
-            least: limits.least,
-            most: limits.most,
-            warm: limits.warm,
-        });
         self.ended.push(End {
             case: case.into(),
             by: outcome.ended,
@@ -445,15 +451,6 @@ impl serde_json::ser::Formatter for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    const LIMITS: Limits = Limits {
-        width: 0.05,
-        time: Duration::from_secs(1),
-        least: 5,
-        most: 30,
-        warm: 1,
-    };
 
     fn each(v: &[f64]) -> Vec<Vec<f64>> {
         v.iter().map(|&x| vec![x]).collect()
@@ -477,7 +474,7 @@ mod tests {
             seconds: 16.0,
             width: f64::INFINITY,
         };
-        r.add(&c, &LIMITS, &outcome);
+        r.add(&c, &outcome);
         r
     }
 

@@ -89,11 +89,12 @@ impl Statistic {
 pub fn interval(rounds: &[Vec<f64>], statistic: Statistic) -> [f64; 2] {
     let mut draws = Draws::new();
     let mut drawn = vec![];
-    middle((0..DRAWS).map(|_| {
+    let values = (0..DRAWS).map(|_| {
         drawn.clear();
         draws.each(rounds.len(), |i| drawn.extend_from_slice(&rounds[i]));
         statistic.in_place(&mut drawn)
-    }))
+    });
+    middle(values, 5.0)
 }
 
 /// The samples of two sides, round by round and pair by pair: `a` over `b`.
@@ -102,9 +103,9 @@ pub fn ratios(a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Vec<f64>> {
     a.iter().zip(b).map(|(a, b)| of(a, b)).collect()
 }
 
-/// The median of `a` over that of `b`, with its 95 % interval, where the rounds of the two were not neighbours: each
-/// side is drawn by itself.
-pub fn ratio_apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> (f64, [f64; 2]) {
+/// The median of `a` over that of `b`, with an interval that leaves out so many percent, where the rounds of the two were
+/// not neighbours: each side is drawn by itself.
+pub fn ratio_apart(a: &[Vec<f64>], b: &[Vec<f64>], out: f64) -> (f64, [f64; 2]) {
     let mut draws = Draws::new();
     let mut drawn = vec![];
     let mut one = |rounds: &[Vec<f64>]| {
@@ -112,8 +113,8 @@ pub fn ratio_apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> (f64, [f64; 2]) {
         draws.each(rounds.len(), |i| drawn.extend_from_slice(&rounds[i]));
         median_of(&mut drawn)
     };
-    let ci95 = middle((0..DRAWS).map(|_| one(a) / one(b)));
-    (median(&a.concat()) / median(&b.concat()), ci95)
+    let interval = middle((0..DRAWS).map(|_| one(a) / one(b)), out);
+    (median(&a.concat()) / median(&b.concat()), interval)
 }
 
 /// How wide an interval is, as a part of what it is of; infinite where that says nothing.
@@ -127,10 +128,13 @@ pub fn width(ci95: [f64; 2], of: f64) -> f64 {
     }
 }
 
-/// The middle 95 % of so many values.
-fn middle(values: impl Iterator<Item = f64>) -> [f64; 2] {
+/// The middle of so many values, without the `out` percent of them that lie outside.
+fn middle(values: impl Iterator<Item = f64>, out: f64) -> [f64; 2] {
     let v = sorted(&values.collect::<Vec<_>>());
-    [percentile_of(&v, 2.5), percentile_of(&v, 97.5)]
+    [
+        percentile_of(&v, out / 2.0),
+        percentile_of(&v, 100.0 - out / 2.0),
+    ]
 }
 
 /// Numbers by chance, the same ones each time (splitmix64: G. Steele et al., OOPSLA 2014).
@@ -250,7 +254,7 @@ mod tests {
         let b: Vec<Vec<f64>> = (1..=9).map(|i| vec![f64::from(i)]).collect();
         let a: Vec<Vec<f64>> = (1..=9).map(|i| vec![2.0 * f64::from(i)]).collect();
         assert_eq!(interval(&ratios(&a, &b), Statistic::Median), [2.0, 2.0]);
-        let (ratio, [low, high]) = ratio_apart(&a, &b);
+        let (ratio, [low, high]) = ratio_apart(&a, &b, 5.0);
         assert!(ratio == 2.0 && low < 1.5 && high > 2.5);
     }
 

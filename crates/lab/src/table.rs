@@ -156,6 +156,7 @@ mod tests {
         }
         r.limits = Some(Wanted {
             width: 0.05,
+            time: 1.0,
             least: 5,
             most: 9,
             warm: 1,

@@ -2,6 +2,7 @@
 //!
 //! Invariant: words that cannot be used are a sentence with what to give instead.
 //! Not here: what they do.
+use super::baseline;
 use byway_lab::machine;
 use byway_lab::pairs::pipeflex::Options;
 use byway_lab::runner::Limits;
@@ -41,8 +42,45 @@ pub struct Wanted {
     /// Write the record here as well; `-` is standard output (the table then goes to standard error)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write all samples here as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Keep the record under this name, to compare later ones with
+    #[arg(long, value_name = "NAME", value_parser = baseline::name)]
+    pub save_baseline: Option<String>,
+    /// Compare with the record that was kept under this name
+    #[arg(long, value_name = "NAME", value_parser = baseline::name)]
+    pub baseline: Option<String>,
+    #[command(flatten)]
+    pub gate: Gate,
     /// Only these cases; all if none is given
     pub cases: Vec<String>,
+}
+
+/// What a comparison may be told.
+#[derive(Args, Clone, Default)]
+pub struct Gate {
+    /// End with status 1 if a row is worse by more than so many percent, its whole interval
+    #[arg(long, value_name = "PCT")]
+    fail_on_regression: Option<f64>,
+    /// Compare although these differ, such as kernel,libc
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub despite: Vec<String>,
+}
+
+impl Gate {
+    /// From which part on worse is worse; `None`: it is only shown.
+    ///
+    /// # Errors
+    /// A sentence: it is no threshold.
+    pub fn threshold(&self) -> Result<Option<f64>, String> {
+        match self.fail_on_regression {
+            Some(p) if !(0.0..=1000.0).contains(&p) => Err(format!(
+                "--fail-on-regression {p} is no threshold; give 0 to 1000 percent"
+            )),
+            p => Ok(p.map(|p| p / 100.0)),
+        }
+    }
 }
 
 impl Wanted {
@@ -276,6 +314,19 @@ mod tests {
         assert!(places("x --pin 99999").unwrap_err().contains("there are"));
         assert!(places("x --cpus 60000").unwrap_err().contains("or less"));
         assert!(places("x --cpus 1 --pin 0").is_err());
+    }
+
+    #[test]
+    fn thresholds_are_percent() {
+        let of = |words: &str| parsed(words)?.wanted.gate.threshold();
+        assert_eq!(of("x").unwrap(), None);
+        assert_eq!(of("x --fail-on-regression 5").unwrap(), Some(0.05));
+        assert!(
+            of("x --fail-on-regression 5000")
+                .unwrap_err()
+                .contains("give")
+        );
+        assert!(of("x --baseline ../x").unwrap_err().contains("not a name"));
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! ```text
 //! flags.rs     what a benchmark may be told
 //! session.rs   runs any workload of the lab: cases, time, progress, tables, the record
+//! baseline.rs  records kept by name
+//! against.rs   two records, and the exit status that follows
 //! ```
 //! Invariant: words that cannot be used, or a machine that cannot do it, end with status 2, a sentence and a remedy.
 //! Not here: what is run and how it is counted (crate lab).
+mod against;
+mod baseline;
 pub mod flags;
 mod session;
 
@@ -37,6 +41,8 @@ pub enum What {
     Grep(Wanted),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
+    /// Two records of one measurement: what has changed, and whether that is more than chance
+    Compare(against::Files),
 }
 
 /// Runs it; the result is the exit status.
@@ -51,6 +57,7 @@ pub fn bench(what: &What) -> i32 {
         What::LatPipe(w) => one(w, |w| between(w, Bench::LatPipe, None)),
         What::Grep(w) => one(w, |w| between(w, Bench::Grep, None)),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
+        What::Compare(f) => status(against::files(f)),
     }
 }
 
@@ -80,7 +87,11 @@ fn lines(w: &Wanted, size: u64) -> Made {
 
 /// Makes a workload and runs it.
 fn one(w: &Wanted, make: impl FnOnce(&Wanted) -> Made) -> i32 {
-    let done = make(w).and_then(|mut workload| session::run(workload.as_mut(), w));
+    status(make(w).and_then(|mut workload| session::run(workload.as_mut(), w)))
+}
+
+/// The exit status, with the sentence that belongs to it.
+fn status(done: Result<Done, String>) -> i32 {
     match done {
         Ok(Done::Well) => 0,
         Ok(Done::Wrong) => 1,

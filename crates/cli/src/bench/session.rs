@@ -4,11 +4,12 @@
 //! else goes to standard error; a progress bar only where somebody looks (indicatif draws none into a pipe).
 //! Not here: when a case ends (lab, runner.rs).
 use super::flags::Wanted;
+use super::{against, baseline};
 use byway_lab::noise::{self, Look};
 use byway_lab::record::Record;
 use byway_lab::runner::{Ended, Limits};
 use byway_lab::workload::Workload;
-use byway_lab::{interrupt, table};
+use byway_lab::{csv, interrupt, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How it went.
 pub enum Done {
     Well,
-    /// Something that was compared differed.
+    /// Outputs that should be the same differ, or a row is worse than it may be.
     Wrong,
     /// Ctrl-C: what was complete is shown and written.
     Interrupted,
@@ -39,18 +40,38 @@ pub fn run(workload: &mut dyn Workload, w: &Wanted) -> Result<Done, String> {
             println!("{s}");
         }
     };
+    // What cannot be compared is said before it is measured.
+    w.gate.threshold()?;
+    let baseline = match &w.baseline {
+        Some(name) => Some(baseline::load(name, workload.name())?),
+        None => None,
+    };
     let record = measure(workload, w, &say)?;
     table::footer(&record).iter().for_each(|l| say(l));
     if let Some(to) = &w.json {
         written(record.write(to), to, "--json")?;
     }
-    Ok(if record.partial {
-        Done::Interrupted
-    } else if record.faults.is_empty() {
-        Done::Well
-    } else {
-        Done::Wrong
-    })
+    if let Some(to) = &w.csv {
+        written(std::fs::write(to, csv::of(&record)), to, "--csv")?;
+    }
+    if record.partial {
+        return Ok(Done::Interrupted);
+    }
+    if !record.faults.is_empty() {
+        return Ok(Done::Wrong);
+    }
+    let done = match &baseline {
+        Some(b) => {
+            say("");
+            against::records(b, &record, &w.gate, &say)?
+        }
+        None => Done::Well,
+    };
+    if let Some(name) = &w.save_baseline {
+        let to = baseline::save(name, &record)?;
+        say(&format!("baseline {name}: {}", to.display()));
+    }
+    Ok(done)
 }
 
 /// What could not be written, with the option that said where.
@@ -77,6 +98,7 @@ pub fn measure(
     let mut record = Record::new(workload.name());
     record.percentiles = w.parts()?;
     record.affinity = workload.cpus();
+    record.limit(&limits);
     interrupt::watch().map_err(|e| format!("Ctrl-C cannot be waited for: {e}"))?;
     let bar = ProgressBar::new((STEPS * workload_weight(workload, &cases)) as u64);
     let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg:18} {eta} left");
@@ -181,7 +203,7 @@ mod tests {
                 ratios: &[],
             };
             let outcome = contest.run(limits, |_| Ok(vec![1.0]), tick)?;
-            record.add(&contest, limits, &outcome);
+            record.add(&contest, &outcome);
             if self.wrong {
                 record.faults.push("outputs differ".into());
             }

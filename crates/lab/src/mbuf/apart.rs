@@ -10,10 +10,10 @@
 use super::allocator::Allocator;
 use super::child::{self, Failure};
 use super::{Case, Plan, of};
-use std::io::Read;
+use crate::program;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// Status of a program that has said on standard error why there is no figure.
@@ -89,8 +89,7 @@ fn beside(program: &str) -> Result<PathBuf, Failure> {
 /// The program is not there, or what went wrong in it.
 pub fn run(program: &str, case: &Case, plan: &Plan) -> Result<Vec<f64>, Failure> {
     let mut c = Command::new(beside(program)?);
-    c.args(words(case, plan)).stdin(Stdio::null());
-    c.stdout(Stdio::piped()).stderr(Stdio::piped());
+    c.args(words(case, plan));
     // SAFETY: prctl(2) only.
     unsafe {
         c.pre_exec(|| {
@@ -98,17 +97,14 @@ pub fn run(program: &str, case: &Case, plan: &Plan) -> Result<Vec<f64>, Failure>
             Ok(())
         });
     }
-    let mut child = c.spawn()?;
-    // It limits its own time, and says less than a pipe holds before it ends.
-    let (mut figures, mut said) = (String::new(), String::new());
-    if let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) {
-        out.read_to_string(&mut figures)?;
-        err.read_to_string(&mut said)?;
-    }
-    let status = child.wait()?;
+    // It limits its own time; this is only for what hangs before it does.
+    let said = program::output(&mut c, 2 * plan.limit())?;
+    let status = said.status;
     if status.code() == Some(SAID) {
-        return Err(Failure::Said(said.trim_end().into()));
+        let why = String::from_utf8_lossy(&said.err);
+        return Err(Failure::Said(why.trim_end().into()));
     }
+    let figures = String::from_utf8_lossy(&said.out);
     let figures: Vec<f64> = figures.lines().filter_map(|l| l.parse().ok()).collect();
     if !status.success() || figures.is_empty() {
         return Err(Failure::Said(format!(

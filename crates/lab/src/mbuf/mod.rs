@@ -286,7 +286,7 @@ impl Workload for Mbuf {
             })
         };
         let outcome = contest.run(&limits, one, tick)?;
-        record.add(&contest, &limits, &outcome);
+        record.add(&contest, &outcome);
         if outcome.rounds() == 0 {
             return Ok(());
         }

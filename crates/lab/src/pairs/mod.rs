@@ -327,7 +327,7 @@ impl Workload for Pairs {
             ratios: &compared(self.bench, &names),
         };
         let outcome = contest.run(limits, |k| self.one(case, &backends[k]), tick)?;
-        record.add(&contest, limits, &outcome);
+        record.add(&contest, &outcome);
         for (k, name) in names.iter().enumerate() {
             if self.bench == Bench::Fifo && outcome.rounds() > 0 {
                 let metric = ("elapsed_mean", unit, Some(better));

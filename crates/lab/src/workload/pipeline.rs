@@ -356,7 +356,7 @@ impl Workload for Pipelines {
             })
         };
         let outcome = contest.run(limits, one, tick)?;
-        record.add(&contest, limits, &outcome);
+        record.add(&contest, &outcome);
         let said = |t: &Timed| (t.run.output.clone(), t.run.status);
         let mut all = outcome.runs.iter().flatten();
         let first = all.next().map(said);

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# `byway bench` as its users see it: what it says of bad input, records and baselines and what comes of comparing them,
+# Ctrl-C, pipes without colours.      usage: bench.sh BYWAY
+set -u
+byway=$(realpath "$1")
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+cd "$work"
+export XDG_DATA_HOME=$work/data
+passed=0 failed=0
+is() { # what, got, wanted
+  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
+}
+has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
+refused() { # what is said, words of bench
+  local said=$1; shift
+  "$byway" bench "$@" >out 2>err; is "bench $*" $? 2; has "bench $*" "$(cat err)" "$said"; is "bench $*: no table" "$(cat out)" ""
+}
+
+refused "unrecognized" nosuchworkload
+refused "there are: spin sleep" lat-pipe nosuchcase
+refused "or less" lat-pipe --cpus 60000
+refused "there are:" lat-pipe --pin 99999
+refused "seconds" lat-pipe --time 0
+refused "percent" lat-pipe --width 0
+refused "such as 50,95" lat-pipe --percentiles 101
+refused "not a name" lat-pipe --save-baseline ../x
+refused "make one with --save-baseline" lat-pipe --baseline nosuch
+refused "--fail-on-regression" compare a b --fail-on-regression=-1
+refused "nosuchfile" compare nosuchfile nosuchfile
+echo '{"schema": 7}' >seven; refused "schema 7" compare seven seven
+echo 'no' >no; refused "--json FILE" compare no no
+
+# A record, its samples, its table.
+quick() { "$byway" bench lat-pipe --quick spin "$@"; }
+quick --runs 5 --json a.json --csv a.csv --percentiles 50,99 --save-baseline main >out 2>err; is "bench" $? 0
+is "bench: nothing on standard error" "$(cat err)" ""
+has "bench: how it ended" "$(cat out)" "the rounds were spent in spin (5)"
+has "bench: both definitions" "$(cat out)" "50 % more throughput"
+has "bench: overhead" "$(cat out)" "harness:"
+is "no colours into a pipe" "$(grep -c $'\x1b' out)" 0
+is "no line of 80 columns" "$(awk 'length > 79' out | grep -v baseline)" ""
+is "csv" "$(wc -l <a.csv)" 16
+has "csv" "$(sed -n 2p a.csv)" "lat-pipe,spin,byway-preload,round_trip,us,0,0,"
+is "json on standard output" "$(quick --runs 1 --json - 2>/dev/null | head -2 | tail -1)" '  "schema": 2,'
+
+# Comparing. The same record is no regression; one made three times as slow is.
+"$byway" bench compare a.json a.json --fail-on-regression 0 >out; is "compare with itself" $? 0
+has "compare with itself" "$(cat out)" "0 worse"
+python3 - <<'P'
+import json
+r = json.load(open("a.json"))
+for row in r["results"]:
+    row["median"] *= 3; row["samples"] = [[3 * v for v in s] for s in row["samples"]]
+json.dump(r, open("slow.json", "w"))
+r["parameters"]["trips"] = 1; json.dump(r, open("other.json", "w"))
+P
+"$byway" bench compare a.json slow.json >out; is "compare without a threshold" $? 0; has "compare" "$(cat out)" "WORSE"
+"$byway" bench compare a.json slow.json --fail-on-regression 10 >out; is "a regression" $? 1
+"$byway" bench compare slow.json a.json --fail-on-regression 10 >out; is "an improvement" $? 0; has "an improvement" "$(cat out)" "better"
+refused "trips (2000, then 1)" compare a.json other.json
+"$byway" bench compare a.json other.json --despite trips >out; is "despite" $? 0
+"$byway" bench compare a.json slow.json --despite 2>err >out; is "despite nothing" $? 2
+cp slow.json data/byway/baselines/main/lat-pipe.json
+quick --runs 5 --baseline main --fail-on-regression 10 >out; is "better than a baseline" $? 0; has "baseline" "$(cat out)" "verdict"
+
+# Ctrl-C: the first keeps what is complete, says so, and leaves no child; the record is partial.
+"$byway" bench lat-pipe --quick --time 600 --width 0.01 --json partial.json >out 2>err & p=$!
+for _ in $(seq 100); do pgrep -P $p >/dev/null && break; sleep 0.05; done
+sleep 2; kill -INT $p; wait $p; is "Ctrl-C" $? 130
+has "Ctrl-C" "$(cat out)" "PARTIAL"; has "Ctrl-C" "$(cat out)" "interrupted in spin"
+has "Ctrl-C: the record" "$(cat partial.json)" '"partial": true'
+has "Ctrl-C: what is complete" "$(cat partial.json)" '"backend": "kernel"'
+"$byway" bench mbuf --quick burst >out 2>err & p=$!
+sleep 1; kill -INT $p; wait $p; is "Ctrl-C before there is anything" $? 130; has "Ctrl-C early" "$(cat out)" "interrupted in burst (0)"
+"$byway" bench pipeline --size 50 --time 600 sort >out 2>err & p=$!
+sleep 2; kill -INT $p; wait $p; is "Ctrl-C in a pipeline" $? 130
+sleep 0.3; is "no children left" "$(pgrep -f "$byway (bench|pair-worker|run)")" ""
+is "no files left" "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name "byway-demo-$p*")" ""
+
+echo "bench: $passed passed, $failed failed"
+[ $failed = 0 ]
