@@ -2,7 +2,7 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::{bench, doctor, run, stat};
+use crate::{bench, doctor, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
@@ -61,6 +61,8 @@ enum Command {
         #[command(subcommand)]
         what: Box<bench::What>,
     },
+    /// One page of records (bench ... --json FILE): tables and plots
+    Report(report::Wanted),
     /// One byte to and fro between two processes: prints seconds a round trip
     #[command(hide = true)]
     PingPong { trips: u64 },
@@ -300,6 +302,7 @@ pub fn main() -> i32 {
             cases,
         } => bench::demo(size, runs, json, cases),
         Command::Bench { what } => bench::bench(&what),
+        Command::Report(w) => report::report(&w),
         Command::PairWorker { words } => pairs::worker::main(&words),
         Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1)) {
             Ok(s) => {

@@ -7,6 +7,7 @@ mod domain;
 mod fifo;
 mod flags;
 mod members;
+mod report;
 mod rewrite;
 mod run;
 mod service;

@@ -3,6 +3,7 @@
 //! ```text
 //! flags.rs     what a benchmark may be told
 //! session.rs   runs any workload of the lab: cases, time, progress, tables, the record
+//! seeds.rs     all workloads, in the order of their sources
 //! baseline.rs  records kept by name
 //! against.rs   two records, and the exit status that follows
 //! ```
@@ -11,6 +12,7 @@
 mod against;
 mod baseline;
 pub mod flags;
+mod seeds;
 mod session;
 
 use byway_lab::mbuf::Mbuf;
@@ -41,6 +43,8 @@ pub enum What {
     Grep(Wanted),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
+    /// All of them, each beside its published table
+    Seeds(seeds::Seeds),
     /// Two records of one measurement: what has changed, and whether that is more than chance
     Compare(against::Files),
 }
@@ -57,6 +61,7 @@ pub fn bench(what: &What) -> i32 {
         What::LatPipe(w) => one(w, |w| between(w, Bench::LatPipe, None)),
         What::Grep(w) => one(w, |w| between(w, Bench::Grep, None)),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
+        What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),
     }
 }

@@ -1,0 +1,138 @@
+//! `byway bench seeds`: every workload in the order of the documents that they come from, each beside what was published.
+//!
+//! Invariant: one machine, one time budget, shared out by what each workload usually takes; a record of each in one folder.
+//! Not here: the workloads; the page that is made of the folder (`byway report`).
+use super::flags::{self, Wanted};
+use super::session::{self, Done};
+use super::{Made, between, lines, mbuf};
+use byway_lab::pairs::Bench;
+use byway_lab::{interrupt, published, table};
+use clap::Args;
+use std::path::PathBuf;
+
+/// What it may be told.
+#[derive(Args)]
+pub struct Seeds {
+    /// As any workload; CASES are names of workloads here
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Write WORKLOAD.json of each into this folder, which is made
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A document, and a workload of it. To join: a line.
+const ALL: [(&str, fn(&Wanted) -> Made); 7] = [
+    ("FIFO Optimization status 4 (FreeBSD, 2009)", |w| {
+        between(w, Bench::Fifo, None)
+    }),
+    ("Pipe performance results (Linux Scalability Effort)", |w| {
+        between(w, Bench::Grep, None)
+    }),
+    ("Pipe performance results", |w| {
+        between(w, Bench::BwPipe, None)
+    }),
+    ("Pipe performance results", |w| {
+        between(w, Bench::Pipeflex, None)
+    }),
+    (
+        "mb_alloc: Preliminary Performance Measurements (FreeBSD, 2001)",
+        mbuf,
+    ),
+    ("beside them: one byte (lmbench)", |w| {
+        between(w, Bench::LatPipe, None)
+    }),
+    ("beside them: whole pipelines", |w| {
+        lines(w, flags::size(w.quick))
+    }),
+];
+
+/// Seconds of all of them.
+const FULL: f64 = 480.0;
+const QUICK: f64 = 90.0;
+
+/// Runs them.
+///
+/// # Errors
+/// A sentence: what could not be measured.
+pub fn run(s: &Seeds) -> Result<Done, String> {
+    let w = &s.wanted;
+    if w.json.is_some() || w.csv.is_some() {
+        return Err(
+            "there is a record of each workload; give --out DIR instead of --json or --csv".into(),
+        );
+    }
+    let mut all = vec![];
+    for (document, make) in ALL {
+        all.push((document, make(w)?));
+    }
+    let names = all.iter().map(|(_, m)| m.name().to_string()).collect();
+    let chosen = w.chosen(names)?;
+    all.retain(|(_, m)| chosen.iter().any(|c| c == m.name()));
+    if let Some(dir) = &s.out {
+        session::written(std::fs::create_dir_all(dir), dir, "--out")?;
+    }
+    // What cannot be is said now, not after minutes.
+    w.limits(all[0].1.usual())?;
+    let usual = |m: &dyn byway_lab::workload::Workload| m.usual().time.as_secs_f64();
+    let sum: f64 = all.iter().map(|(_, m)| usual(m.as_ref())).sum();
+    let whole = w.time.unwrap_or(if w.quick { QUICK } else { FULL });
+    let mut result = Done::Well;
+    for (i, (document, mut workload)) in all.into_iter().enumerate() {
+        let name = workload.name();
+        if i > 0 {
+            println!();
+        }
+        println!("{name}: {document}");
+        let own = Wanted {
+            time: (w.runs.is_none()).then_some(whole * usual(workload.as_ref()) / sum),
+            json: s.out.as_ref().map(|d| d.join(format!("{name}.json"))),
+            cases: vec![],
+            ..w.clone()
+        };
+        match session::run(workload.as_mut(), &own)? {
+            Done::Interrupted => return Ok(Done::Interrupted),
+            Done::Wrong => result = Done::Wrong,
+            Done::Well => {}
+        }
+        // Its own table has them already.
+        if name != Bench::Fifo.name() {
+            for t in published::tables(name) {
+                println!();
+                t.lines().iter().for_each(|l| println!("{l}"));
+            }
+        }
+        if interrupt::asked() {
+            return Ok(Done::Interrupted);
+        }
+    }
+    if let Some(dir) = &s.out {
+        println!();
+        let text = format!(
+            "`byway report {0} -o {0}/report.html` makes a page of them",
+            dir.display()
+        );
+        table::wrapped("records:", &text)
+            .iter()
+            .for_each(|l| println!("{l}"));
+    }
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_time_for_each_and_each_is_there_once() {
+        let w = Wanted::default();
+        let all: Vec<_> = ALL.iter().map(|(_, make)| make(&w).unwrap()).collect();
+        let mut names: Vec<_> = all.iter().map(|m| m.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        assert!(all.iter().all(|m| m.usual().time.as_secs() >= 5));
+        // `make bench` ends within ten minutes, and with --quick within two.
+        assert!(FULL <= 540.0 && QUICK <= 100.0);
+    }
+}

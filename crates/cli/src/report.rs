@@ -1,0 +1,147 @@
+//! `byway report`: records as one page, and its plots as files.
+//!
+//! Invariant: an output is there as a whole or not at all (written beside, then renamed); a folder gives its records in the
+//! order of the sources, then by name.
+//! Not here: the page (lab, report).
+use byway_lab::record::Record;
+use byway_lab::report;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// What it is told.
+#[derive(Args)]
+pub struct Wanted {
+    /// Records (bench ... --json FILE), or folders of them
+    #[arg(required = true, value_name = "DIR|FILE")]
+    from: Vec<PathBuf>,
+    /// The page
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Each plot as an SVG file in this folder, which is made
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+/// The order of the sources.
+const ORDER: [&str; 10] = [
+    "fifo", "grep", "bw-pipe", "pipeflex", "mbuf", "netpipe", "netperf", "ftp", "lat-pipe",
+    "pipeline",
+];
+
+/// Writes it all; 2 if it could not.
+pub fn report(w: &Wanted) -> i32 {
+    match written(w) {
+        Ok(text) => {
+            println!("{text}");
+            0
+        }
+        Err(e) => {
+            eprintln!("byway: report: {e}");
+            2
+        }
+    }
+}
+
+fn written(w: &Wanted) -> Result<String, String> {
+    let mut records = vec![];
+    for from in &w.from {
+        records.extend(read(from)?);
+    }
+    let n = records.len();
+    let named = report::named(records);
+    whole(&w.output, &report::page(&named))?;
+    let mut text = format!("{}: {n} records", w.output.display());
+    if let Some(dir) = &w.svg {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| format!("{}: {e}; give --svg a folder of yours", dir.display()))?;
+        let files = report::svgs(&named)?;
+        for (name, svg) in &files {
+            whole(&dir.join(name), svg)?;
+        }
+        text.push_str(&format!("; {}: {} plots", dir.display(), files.len()));
+    }
+    Ok(text)
+}
+
+/// The record in a file, or those in a folder.
+fn read(from: &Path) -> Result<Vec<Record>, String> {
+    if !from.is_dir() {
+        return Ok(vec![Record::read(from)?]);
+    }
+    let entries = std::fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?;
+    let mut files: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+    files.retain(|p| p.extension().is_some_and(|e| e == "json"));
+    files.sort();
+    let mut records = vec![];
+    for f in &files {
+        records.push(Record::read(f)?);
+    }
+    if records.is_empty() {
+        return Err(format!(
+            "{}: there is no record (*.json); make them with `byway bench seeds --out {}`",
+            from.display(),
+            from.display()
+        ));
+    }
+    let place = |r: &Record| {
+        ORDER
+            .iter()
+            .position(|o| *o == r.workload)
+            .unwrap_or(ORDER.len())
+    };
+    records.sort_by_key(place);
+    Ok(records)
+}
+
+fn whole(to: &Path, text: &str) -> Result<(), String> {
+    let mut name = to.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let beside = to.with_file_name(name);
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, to))
+        .map_err(|e| {
+            format!(
+                "{}: {e}; give -o a place that can be written to",
+                to.display()
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("byway-report-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_folder_is_read_in_the_order_of_the_sources() {
+        let dir = folder("order");
+        for w in ["zebra", "pipeline", "fifo", "mbuf"] {
+            Record::new(w)
+                .write(&dir.join(format!("{w}.json")))
+                .unwrap();
+        }
+        std::fs::write(dir.join("notes.txt"), "no record").unwrap();
+        let names: Vec<_> = read(&dir)
+            .unwrap()
+            .into_iter()
+            .map(|r| r.workload)
+            .collect();
+        assert_eq!(names, ["fifo", "mbuf", "pipeline", "zebra"]);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_there_has_a_remedy() {
+        let dir = folder("empty");
+        assert!(read(&dir).unwrap_err().contains("bench seeds --out"));
+        assert!(read(&dir.join("none")).unwrap_err().contains("none"));
+        let e = whole(Path::new("/nonexistent/x.html"), "").unwrap_err();
+        assert!(e.contains("give -o"));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,187 @@
+//! Published figures of the sources, which are of other machines: to stand beside ours, in the sources' own order.
+//!
+//! Invariant: a figure never stands without its source and the words that it is of another machine; no ratio is made of
+//! it and ours.
+//! Not here: ours.
+//!
+//! Sources: published/*.csv, each from the document that `source` names.
+
+/// A table as it was published.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub title: String,
+    pub source: &'static str,
+    pub unit: &'static str,
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
+}
+
+/// Its name, and a figure for each column.
+pub type Row = (String, Vec<Option<f64>>);
+
+const FIFO: &str = include_str!("../published/fifo_freebsd8_2009.csv");
+const FIFO_SOURCE: &str =
+    "Zhao Shuai, FIFO Optimization status 4, 25 July 2009: FreeBSD 8.0-CURRENT, Core 2 Quad 9400";
+const LSE: &str = include_str!("../published/pipe_linux_lse.csv");
+const LSE_SOURCE: &str = "Linux Scalability Effort, Pipe performance results: Linux 2.5, before 2004; LP: large pipes, \
+                          ZC: zero copy";
+
+/// Those of a workload; none for most.
+pub fn tables(workload: &str) -> Vec<Table> {
+    match workload {
+        "fifo" => ["socket", "pipe"].map(fifo).into(),
+        "bw-pipe" => lse("bw_pipe"),
+        "pipeflex" => lse("pipeflex"),
+        "grep" => lse("grep"),
+        _ => vec![],
+    }
+}
+
+/// The lines of a file after its heading.
+fn lines(text: &str) -> Vec<Vec<String>> {
+    let mut r = csv::Reader::from_reader(text.as_bytes());
+    let all = r.records().flatten();
+    all.map(|l| l.iter().map(|f| f.trim().to_string()).collect())
+        .collect()
+}
+
+/// A table of lines of (row, column, figure), both in the order in which they come.
+fn of(lines: impl Iterator<Item = (String, String, Option<f64>)>) -> (Vec<String>, Vec<Row>) {
+    let (mut columns, mut rows) = (Vec::<String>::new(), Vec::<Row>::new());
+    for (row, column, v) in lines {
+        let c = columns
+            .iter()
+            .position(|x| *x == column)
+            .unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            });
+        let r = rows.iter().position(|x| x.0 == row).unwrap_or_else(|| {
+            rows.push((row, vec![]));
+            rows.len() - 1
+        });
+        let cells = &mut rows[r].1;
+        cells.resize(cells.len().max(c + 1), None);
+        cells[c] = v;
+    }
+    rows.iter_mut()
+        .for_each(|r| r.1.resize(columns.len(), None));
+    (columns, rows)
+}
+
+fn fifo(implementation: &str) -> Table {
+    let all = lines(FIFO).into_iter().filter(|l| l[0] == implementation);
+    let (columns, rows) = of(all.map(|l| (l[1].clone(), l[2].clone(), l[3].parse().ok())));
+    let what = match implementation {
+        "socket" => "old, socket version",
+        _ => "new, pipe version",
+    };
+    Table {
+        title: format!(
+            "{what}: mean time by message size (rows, bytes) and number of messages (columns)"
+        ),
+        source: FIFO_SOURCE,
+        unit: "us",
+        columns,
+        rows,
+    }
+}
+
+/// Two tables: pipes of 32 KiB, and those of 4 KiB on one CPU.
+fn lse(benchmark: &str) -> Vec<Table> {
+    let all = lines(LSE);
+    let second = all
+        .iter()
+        .position(|l| l[2] == "LP(4k)")
+        .unwrap_or(all.len());
+    let (first, second) = all.split_at(second);
+    let table = |lines: &[Vec<String>], number: usize| {
+        let own = lines.iter().filter(|l| l[0] == benchmark);
+        let (columns, rows) = of(own.map(|l| {
+            let row = if l[3].is_empty() { "50MB" } else { &l[3] };
+            let column = format!("{} {}", l[1], l[2]);
+            (row.to_string(), column, l[4].parse().ok())
+        }));
+        Table {
+            title: format!(
+                "table {number}, {benchmark}: improvement over the base kernel by bytes of a transfer (rows)"
+            ),
+            source: LSE_SOURCE,
+            unit: "%",
+            columns,
+            rows,
+        }
+    };
+    vec![table(first, 1), table(second, 2)]
+}
+
+impl Table {
+    /// As text of less than 80 columns, under its source.
+    pub fn lines(&self) -> Vec<String> {
+        let mut v = crate::table::wrapped("published, other machines:", &self.title);
+        v.extend(crate::table::wrapped("  ", self.source));
+        let width = |c: &String| c.len().max(5) + 1;
+        let heads: String = self
+            .columns
+            .iter()
+            .map(|c| format!("{c:>w$}", w = width(c)))
+            .collect();
+        v.push(format!("{:<7}{heads}", self.unit));
+        for (name, cells) in &self.rows {
+            let cells = cells.iter().zip(&self.columns).map(|(v, c)| {
+                let text = v.map_or("-".into(), |v| v.to_string());
+                format!("{text:>w$}", w = width(c))
+            });
+            v.push(format!("{name:<7}{}", cells.collect::<String>()));
+        }
+        v
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_whole_and_in_their_order() {
+        let t = &tables("fifo")[1];
+        assert_eq!(t.columns, ["100", "1000", "5000", "10000", "100000"]);
+        assert_eq!(
+            t.rows.iter().map(|r| &r.0[..]).collect::<Vec<_>>(),
+            ["64", "128", "256", "512", "1024", "2048", "4096"]
+        );
+        assert_eq!(t.rows[0].1[3], Some(753.0));
+        let t = &tables("bw-pipe")[0];
+        assert_eq!((t.columns.len(), t.rows.len()), (6, 10));
+        assert_eq!(
+            (t.columns[0].as_str(), t.rows[0].1[0]),
+            ("2-way LP(32k)", Some(4.0))
+        );
+        assert_eq!(tables("grep")[0].rows.len(), 1);
+        // One CPU, ZC, 2 KiB stands in both tables.
+        let t = &tables("pipeflex")[1];
+        assert_eq!((t.columns.len(), t.rows[9].1[2]), (3, Some(-87.0)));
+        for w in ["fifo", "bw-pipe", "pipeflex", "grep"] {
+            let cells = tables(w);
+            assert!(
+                cells
+                    .iter()
+                    .flat_map(|t| &t.rows)
+                    .all(|r| r.1.iter().all(Option::is_some)),
+                "{w}"
+            );
+        }
+        assert!(tables("mbuf").is_empty());
+    }
+
+    #[test]
+    fn as_text_they_name_their_source_and_fit() {
+        for w in ["fifo", "bw-pipe", "pipeflex", "grep"] {
+            for t in tables(w) {
+                let v = t.lines();
+                assert!(v[0].starts_with("published, other machines:"));
+                assert!(v.iter().all(|l| l.len() < 80), "{v:?}");
+            }
+        }
+    }
+}

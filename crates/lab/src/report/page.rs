@@ -1,0 +1,291 @@
+//! The page: one file with its style, its script and the library that draws.
+//!
+//! Invariant: nothing is loaded: the page's own policy allows only what is in it. Without script its tables say all.
+//! Not here: what is drawn (plot.rs), tables (tables.rs).
+use super::tables::{escaped, figures, overview, published, ratios, table};
+use super::{Named, plot, short};
+use crate::record::{Ratio, Record};
+use crate::runner::Ended;
+use std::fmt::Write;
+
+pub const UPLOT: &str = include_str!("../../assets/uPlot.iife.min.js");
+pub const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
+const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
+const STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+
+/// The page of all records.
+pub fn page(all: &[Named]) -> String {
+    let mut p = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    p.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    p.push_str(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n",
+    );
+    let _ = writeln!(
+        p,
+        "<title>byway bench: report</title>\n<style>{UPLOT_CSS}\n{STYLE}</style></head><body>"
+    );
+    p.push_str("<header><h1>byway bench: report</h1><button id=\"theme\" type=\"button\">dark or light</button></header>\n<main>\n");
+    p.push_str(&head(all));
+    p.push_str("<section id=\"comparison\"><h2>Comparison</h2>\n");
+    p.push_str(&overview(all));
+    let _ = writeln!(
+        p,
+        "<p>Times better: above 1 the first does better than the second, whatever the metric. A ratio of 1.5 is {:.0} % less \
+         time for the same work (1 − 1/ratio), or {:.0} % more throughput in the same time (ratio − 1). Intervals are 95 % \
+         bootstrap intervals of medians; a ratio compares neighbouring runs only.</p></section>",
+        100.0 * Ratio::less_time(1.5),
+        100.0 * Ratio::more_throughput(1.5)
+    );
+    all.iter().for_each(|n| part(&mut p, n));
+    let _ = writeln!(
+        p,
+        "</main>\n<footer><p>Plots: values appear under the pointer, or with the arrow keys once a plot has the focus. \
+         Every value stands in a table too.</p><details><summary>uPlot 1.6.32, which draws them: licence</summary><pre>{}</pre></details></footer>",
+        escaped(UPLOT_LICENSE)
+    );
+    let _ = writeln!(
+        p,
+        "<script>{UPLOT}</script>\n<script>{SCRIPT}</script></body></html>"
+    );
+    p
+}
+
+/// The machines, and what is to be known before any figure.
+fn head(all: &[Named]) -> String {
+    let mut machines: Vec<String> = vec![];
+    for n in all {
+        let m = machine(&n.record);
+        if !machines.contains(&m) {
+            machines.push(m);
+        }
+    }
+    let mut h = String::new();
+    if machines.len() > 1 {
+        h.push_str("<p class=\"warning\"><b>Records of different machines or kernels:</b> figures of one part cannot be compared with those of another.</p>");
+    }
+    for m in &machines {
+        let _ = writeln!(h, "<p>{}</p>", escaped(m));
+    }
+    let partial: Vec<_> = all
+        .iter()
+        .filter(|n| n.record.partial)
+        .map(|n| escaped(&n.name))
+        .collect();
+    if !partial.is_empty() {
+        let _ = writeln!(
+            h,
+            "<p class=\"warning\"><b>Partial, interrupted:</b> {}</p>",
+            partial.join(", ")
+        );
+    }
+    h.push_str("<nav aria-label=\"Parts\"><a href=\"#comparison\">Comparison</a>");
+    for n in all {
+        let _ = write!(h, " <a href=\"#{0}\">{1}</a>", n.name, escaped(&n.name));
+    }
+    h.push_str("</nav>\n");
+    h
+}
+
+fn machine(r: &Record) -> String {
+    let m = &r.machine;
+    format!(
+        "{}, {} CPUs, {} MiB, Linux {}, {}",
+        m.cpu, m.cpus, m.memory_mib, m.kernel, m.libc
+    )
+}
+
+/// The part of one record, the comparison first.
+fn part(p: &mut String, n: &Named) {
+    let r = &n.record;
+    let _ = writeln!(
+        p,
+        "<section id=\"{}\"><h2>{}</h2>\n<p class=\"made\">{}; commit {}, {}{}</p>",
+        n.name,
+        escaped(&n.name),
+        escaped(&machine(r)),
+        escaped(&r.commit),
+        day(r.machine.time),
+        if r.partial {
+            "; <b>partial: interrupted</b>"
+        } else {
+            ""
+        }
+    );
+    for f in &r.faults {
+        let _ = writeln!(p, "<p class=\"warning\"><b>Wrong:</b> {}</p>", escaped(f));
+    }
+    for w in &r.warnings {
+        let _ = writeln!(
+            p,
+            "<p class=\"warning\">{}. <i>{}.</i></p>",
+            escaped(&w.text),
+            escaped(&w.remedy)
+        );
+    }
+    let plots = plot::plots(&n.name, r);
+    p.push_str("<div class=\"plots\">");
+    plots.iter().for_each(|q| figure(p, q));
+    p.push_str("</div>\n");
+    p.push_str(&ratios(r));
+    p.push_str(&published(r));
+    let _ = writeln!(
+        p,
+        "<details><summary>All figures of {}</summary>\n{}</details>",
+        escaped(&n.name),
+        figures(r)
+    );
+    let _ = writeln!(
+        p,
+        "<details><summary>How it was measured</summary>\n{}</details></section>",
+        how(r)
+    );
+}
+
+/// Its plot, its keys, and a line that says the values.
+fn figure(p: &mut String, q: &plot::Plot) {
+    let data = serde_json::to_string(q)
+        .unwrap_or_default()
+        .replace('<', "\\u003c");
+    let _ = writeln!(
+        p,
+        "<figure class=\"plot\" id=\"{}\"><figcaption>{}</figcaption><div class=\"keys\"></div><div class=\"canvas\"></div>\
+         <p class=\"readout\" aria-live=\"polite\"></p><script type=\"application/json\">{data}</script></figure>",
+        q.id,
+        escaped(&q.title)
+    );
+}
+
+fn how(r: &Record) -> String {
+    let mut h = String::from("<ul>");
+    let mut item = |text: String| {
+        let _ = write!(h, "<li>{text}</li>");
+    };
+    let command = r.command.join(" ");
+    item(format!("command: <code>{}</code>", escaped(&command)));
+    let cpus: Vec<_> = r.affinity.iter().map(usize::to_string).collect();
+    item(format!("CPUs: {}", cpus.join(", ")));
+    for (name, value) in &r.parameters {
+        item(format!(
+            "{}: {}",
+            escaped(&name.replace('_', " ")),
+            escaped(&value.to_string())
+        ));
+    }
+    if let Some(l) = &r.limits {
+        item(format!(
+            "until the intervals are narrower than {} %, within {} s; {} to {} rounds after {} to warm up",
+            short(100.0 * l.width),
+            short(l.time),
+            l.least,
+            l.most,
+            l.warm
+        ));
+    }
+    for o in &r.overhead {
+        item(format!(
+            "harness: {} takes {} {}; that is in the figures",
+            escaped(&o.what),
+            short(o.value),
+            escaped(&o.unit)
+        ));
+    }
+    if let Some(n) = &r.noise {
+        item(format!(
+            "meanwhile other guests had {} % of the CPUs' time, other programs {} %; load {} before; {} involuntary switches a second",
+            short(100.0 * n.steal),
+            short(100.0 * n.others),
+            short(n.load),
+            short(n.switches)
+        ));
+    }
+    r.notes.iter().for_each(|n| item(escaped(n)));
+    h.push_str("</ul>\n");
+    let row = |e: &crate::record::End| {
+        let by = match e.by {
+            Ended::Width => "narrow enough",
+            Ended::Time => "time spent",
+            Ended::Rounds => "rounds spent",
+            Ended::Interrupt => "interrupted",
+        };
+        vec![
+            escaped(&e.case),
+            by.into(),
+            e.rounds.to_string(),
+            short(e.seconds),
+            e.width
+                .map_or("–".into(), |w| format!("{} %", short(100.0 * w))),
+        ]
+    };
+    if !r.ended.is_empty() {
+        let heads = ["case", "ended", "rounds", "seconds", "widest interval"].map(String::from);
+        let rows: Vec<_> = r.ended.iter().map(row).collect();
+        h.push_str(&table(
+            "",
+            &format!("{}: how each case ended", r.workload),
+            &heads,
+            &rows,
+        ));
+    }
+    h
+}
+
+/// The day of a time in seconds since 1970, UTC (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn day(seconds: u64) -> String {
+    let z = seconds / 86_400 + 719_468;
+    let (era, doe) = (z / 146_097, z % 146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let (d, m) = (
+        doy - (153 * mp + 2) / 5 + 1,
+        if mp < 10 { mp + 3 } else { mp - 9 },
+    );
+    let y = yoe + era * 400 + u64::from(m <= 2);
+    format!("{y:04}-{m:02}-{d:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::some;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!(day(0), "1970-01-01");
+        assert_eq!(day(951_782_400), "2000-02-29");
+        assert_eq!(day(1_795_245_482), "2026-11-21");
+    }
+
+    #[test]
+    fn the_page_needs_nothing_else_and_compares_first() {
+        let all = some();
+        let p = page(&all);
+        assert!(p.contains("default-src 'none'"));
+        for load in ["src=\"http", "href=\"http", "@import", "url(http"] {
+            assert!(!p.contains(load), "{load}");
+        }
+        let at = |s: &str| p.find(s).unwrap_or(usize::MAX);
+        assert!(at("id=\"comparison\"") < at("id=\"fifo\""));
+        assert!(at("fifo-ratio-kernel-64k-100") < at("fifo-elapsed-100"));
+        assert!(p.contains("The MIT License") && !p.contains("Records of different machines"));
+        // The plots' data cannot end their script.
+        assert!(!p.contains("\"<b>\""));
+        assert_eq!(
+            p.matches("<section").count(),
+            p.matches("</section").count()
+        );
+    }
+
+    #[test]
+    fn what_is_partial_or_of_elsewhere_is_said_first() {
+        let mut all = some();
+        all[1].record.partial = true;
+        all[2].record.machine.cpu = "another".into();
+        let p = page(&all);
+        let first = p.split("id=\"comparison\"").next().unwrap_or("");
+        assert!(first.contains("Partial, interrupted:</b> bw-pipe"));
+        assert!(first.contains("Records of different machines"));
+    }
+}

@@ -1,0 +1,430 @@
+//! What each plot shows: the comparison by case, the figures by case, the curves.
+//!
+//! ```text
+//! cases 2048 4096 ...     a number: an axis, mostly logarithmic
+//! cases 64x100 64x1000    two numbers: the first is the axis, a plot for each of the second
+//! cases wc sort ...       names, in their order
+//! ```
+//! Invariant: a plot has two points at least (else its table says all); what is not ours is `elsewhere`.
+//! Not here: pixels.
+use crate::published;
+use crate::record::{Record, Row};
+use crate::stats::Statistic;
+use serde::Serialize;
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Plot {
+    /// A name for a file and for the page.
+    pub id: String,
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub lines: Vec<Line>,
+    /// Whether 1 divides better from worse.
+    pub unity: bool,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Axis {
+    pub label: String,
+    pub log: bool,
+    /// Of the places 0, 1, ... where the axis is not one of numbers.
+    pub names: Vec<String>,
+}
+
+#[derive(Serialize, Clone, Debug)]
+pub struct Line {
+    pub name: String,
+    /// Figures of other machines.
+    pub elsewhere: bool,
+    /// x, y, and the interval of y.
+    pub points: Vec<[f64; 4]>,
+}
+
+/// Where a case stands: in which plot, and where on its axis.
+struct Place {
+    plot: Option<String>,
+    x: f64,
+}
+
+/// How the cases of a record are laid out.
+struct Cases {
+    names: Vec<String>,
+    kind: Kind,
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Number,
+    Two,
+    Name,
+}
+
+impl Cases {
+    fn of(names: Vec<String>) -> Cases {
+        let number = |c: &String| c.parse::<f64>().is_ok();
+        let two = |c: &String| {
+            let parts = c.split_once('x');
+            parts.is_some_and(|(a, b)| a.parse::<f64>().is_ok() && b.parse::<f64>().is_ok())
+        };
+        let kind = if names.iter().all(number) {
+            Kind::Number
+        } else if names.iter().all(two) {
+            Kind::Two
+        } else {
+            Kind::Name
+        };
+        Cases { names, kind }
+    }
+
+    fn place(&self, case: &str) -> Option<Place> {
+        let number = |s: &str| s.parse().ok();
+        Some(match self.kind {
+            Kind::Number => Place {
+                plot: None,
+                x: number(case)?,
+            },
+            Kind::Two => {
+                let (a, b) = case.split_once('x')?;
+                Place {
+                    plot: Some(b.into()),
+                    x: number(a)?,
+                }
+            }
+            Kind::Name => Place {
+                plot: None,
+                x: self.names.iter().position(|n| n == case)? as f64,
+            },
+        })
+    }
+
+    /// The second numbers, or one plot of all.
+    fn plots(&self) -> Vec<Option<String>> {
+        let mut v = vec![];
+        for p in self.names.iter().filter_map(|n| self.place(n)) {
+            if !v.contains(&p.plot) {
+                v.push(p.plot);
+            }
+        }
+        v
+    }
+
+    fn axis(&self, label: &str, lines: &[Line]) -> Axis {
+        let names = if self.kind == Kind::Name {
+            self.names.clone()
+        } else {
+            vec![]
+        };
+        Axis {
+            label: label.into(),
+            log: names.is_empty() && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[0])),
+            names,
+        }
+    }
+}
+
+/// Whether values are so far apart, and all above zero, that a logarithmic axis shows them better.
+fn wide(values: impl Iterator<Item = f64>) -> bool {
+    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
+    for v in values {
+        (low, high) = (low.min(v), high.max(v));
+    }
+    low > 0.0 && high / low > 20.0
+}
+
+/// What a case is, of the workloads whose cases are numbers.
+fn unit_of_cases(workload: &str) -> &'static str {
+    match workload {
+        "fifo" => "bytes of a message",
+        "bw-pipe" => "bytes of a chunk",
+        "pipeflex" => "bytes of a read",
+        _ => "case",
+    }
+}
+
+fn distinct<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut v: Vec<String> = vec![];
+    for s in all {
+        if !v.contains(s) {
+            v.push(s.clone());
+        }
+    }
+    v
+}
+
+/// All plots of a record; ids begin with `name`.
+pub fn plots(name: &str, r: &Record) -> Vec<Plot> {
+    let mut v = ratios(name, r);
+    v.extend(figures(name, r));
+    v.extend(curves(name, r));
+    let points = |p: &Plot| p.lines.iter().map(|l| l.points.len()).max();
+    v.retain(|p| points(p).is_some_and(|n| n > 1));
+    v
+}
+
+/// How many times better, by case: a plot for each that is compared with, or, where one is compared with many, for it.
+fn ratios(name: &str, r: &Record) -> Vec<Plot> {
+    let cases = Cases::of(distinct(r.ratios.iter().map(|q| &q.case)));
+    let backends = distinct(r.ratios.iter().map(|q| &q.backend));
+    let mut overs = distinct(r.ratios.iter().map(|q| &q.over));
+    let by_over = overs.len() <= backends.len();
+    if by_over && cases.kind == Kind::Two {
+        // A plot for each second number is many: only with the first, who is looked for.
+        overs.truncate(1);
+    }
+    let (groups, lines) = if by_over {
+        (&overs, &backends)
+    } else {
+        (&backends, &overs)
+    };
+    let mut v = vec![];
+    for group in groups {
+        for plot in cases.plots() {
+            let line = |line: &String| {
+                let own = r.ratios.iter().filter(|q| {
+                    let (g, l) = if by_over {
+                        (&q.over, &q.backend)
+                    } else {
+                        (&q.backend, &q.over)
+                    };
+                    g == group && l == line
+                });
+                let places = own.filter_map(|q| Some((q, cases.place(&q.case)?)));
+                Line {
+                    name: if by_over {
+                        line.clone()
+                    } else {
+                        format!("over {line}")
+                    },
+                    elsewhere: false,
+                    points: places
+                        .filter(|(_, p)| p.plot == plot)
+                        .map(|(q, p)| [p.x, q.ratio, q.ci95[0], q.ci95[1]])
+                        .collect(),
+                }
+            };
+            let lines: Vec<_> = lines
+                .iter()
+                .map(line)
+                .filter(|l| !l.points.is_empty())
+                .collect();
+            let what = if by_over {
+                format!("times better than {group}")
+            } else {
+                format!("{group}: times better than others")
+            };
+            v.push(Plot {
+                id: id(&[name, "ratio", group, plot.as_deref().unwrap_or("")]),
+                title: titled(&r.workload, &what, plot.as_deref()),
+                x: cases.axis(unit_of_cases(&r.workload), &lines),
+                y: Axis {
+                    label: "times better".into(),
+                    log: lines.iter().flat_map(|l| &l.points).all(|p| p[2] > 0.0),
+                    names: vec![],
+                },
+                lines,
+                unity: true,
+            });
+        }
+    }
+    v
+}
+
+/// The figures by case: a plot for each metric that is good or bad.
+fn figures(name: &str, r: &Record) -> Vec<Plot> {
+    let rows = || {
+        r.results
+            .iter()
+            .filter(|w| w.better.is_some() && w.statistic == Statistic::Median)
+    };
+    let mut v = vec![];
+    for metric in distinct(rows().map(|w| &w.metric)) {
+        let own: Vec<&Row> = rows().filter(|w| w.metric == metric).collect();
+        let cases = Cases::of(distinct(own.iter().map(|w| &w.case)));
+        for plot in cases.plots() {
+            let line = |backend: &String| {
+                let own = own.iter().filter(|w| w.backend == *backend);
+                let places = own.filter_map(|w| Some((w, cases.place(&w.case)?)));
+                Line {
+                    name: backend.clone(),
+                    elsewhere: false,
+                    points: places
+                        .filter(|(_, p)| p.plot == plot)
+                        .map(|(w, p)| [p.x, w.median, w.ci95[0], w.ci95[1]])
+                        .collect(),
+                }
+            };
+            let backends = distinct(own.iter().map(|w| &w.backend));
+            let mut lines: Vec<_> = backends.iter().map(line).collect();
+            if let Some(column) = &plot {
+                lines.extend(elsewhere(&r.workload, column));
+            }
+            lines.retain(|l| !l.points.is_empty());
+            let unit = own.first().map_or("", |w| &w.unit);
+            v.push(Plot {
+                id: id(&[name, &metric, plot.as_deref().unwrap_or("")]),
+                title: titled(&r.workload, &metric.replace('_', " "), plot.as_deref()),
+                x: cases.axis(unit_of_cases(&r.workload), &lines),
+                y: Axis {
+                    label: unit.into(),
+                    log: wide(lines.iter().flat_map(|l| &l.points).map(|p| p[1])),
+                    names: vec![],
+                },
+                lines,
+                unity: false,
+            });
+        }
+    }
+    v
+}
+
+/// A column of the published tables.
+fn elsewhere(workload: &str, column: &str) -> Vec<Line> {
+    let line = |t: published::Table| {
+        let c = t.columns.iter().position(|c| c == column)?;
+        let what = t.title.split(':').next().unwrap_or("").to_string();
+        Some(Line {
+            name: format!("published: {what}"),
+            elsewhere: true,
+            points: (t.rows.iter())
+                .filter_map(|(row, cells)| Some((row.parse().ok()?, cells[c]?)))
+                .map(|(x, y): (f64, f64)| [x, y, y, y])
+                .collect(),
+        })
+    };
+    published::tables(workload)
+        .into_iter()
+        .filter_map(line)
+        .collect()
+}
+
+/// The curves, the first run of each.
+fn curves(name: &str, r: &Record) -> Vec<Plot> {
+    let first = || r.series.iter().filter(|s| s.run == 0);
+    let mut keys: Vec<(&str, &str)> = vec![];
+    for s in first() {
+        if !keys.contains(&(&s.case, &s.metric)) {
+            keys.push((&s.case, &s.metric));
+        }
+    }
+    keys.into_iter()
+        .map(|(case, metric)| {
+            let own: Vec<_> = first()
+                .filter(|s| s.case == case && s.metric == metric)
+                .collect();
+            let lines: Vec<_> = own
+                .iter()
+                .map(|s| Line {
+                    name: s.backend.clone(),
+                    elsewhere: false,
+                    points: s.points.iter().map(|p| [p[0], p[1], p[1], p[1]]).collect(),
+                })
+                .collect();
+            let axis = |k: usize| Axis {
+                label: own[0].units[k].clone(),
+                log: wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
+                names: vec![],
+            };
+            Plot {
+                id: id(&[name, "curve", case, metric]),
+                title: format!("{}: {case}, {}", r.workload, metric.replace('_', " ")),
+                x: axis(0),
+                y: axis(1),
+                lines,
+                unity: false,
+            }
+        })
+        .collect()
+}
+
+fn titled(workload: &str, what: &str, plot: Option<&str>) -> String {
+    match plot {
+        Some(p) => format!("{workload}: {what}, {p} messages"),
+        None => format!("{workload}: {what}"),
+    }
+}
+
+/// Letters, digits and dashes of all parts.
+fn id(parts: &[&str]) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let parts = parts.iter().filter(|p| !p.is_empty());
+    parts
+        .map(|p| p.chars().map(fit).collect::<String>())
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::some;
+
+    fn of(i: usize) -> Vec<Plot> {
+        let n = &some()[i];
+        plots(&n.name, &n.record)
+    }
+
+    #[test]
+    fn two_numbers_are_an_axis_and_plots() {
+        let v = of(0);
+        let ids: Vec<_> = v.iter().map(|p| &p.id[..]).collect();
+        let expected = [
+            "fifo-ratio-kernel-64k-100",
+            "fifo-ratio-kernel-64k-1000",
+            "fifo-elapsed-100",
+            "fifo-elapsed-1000",
+        ];
+        assert_eq!(ids, expected);
+        assert!(v[0].unity && v[0].y.log && !v[0].x.log);
+        assert_eq!(
+            v[0].lines[0]
+                .points
+                .iter()
+                .map(|p| p[0])
+                .collect::<Vec<_>>(),
+            [64.0, 128.0]
+        );
+        let published = v[2].lines.iter().filter(|l| l.elsewhere);
+        assert_eq!(
+            published.map(|l| l.points.len()).collect::<Vec<_>>(),
+            [7, 7]
+        );
+    }
+
+    #[test]
+    fn numbers_far_apart_are_logarithmic() {
+        let v = of(1);
+        assert!(v[0].x.log && v[0].x.names.is_empty());
+        assert!(v.iter().all(|p| p.lines.iter().all(|l| !l.elsewhere)));
+    }
+
+    #[test]
+    fn names_keep_their_order() {
+        let v = of(2);
+        assert_eq!(v[0].x.names, ["<b>", "two", "three"]);
+        assert_eq!(v[0].lines[0].points[2][0], 2.0);
+    }
+
+    #[test]
+    fn curves_are_those_of_the_first_run() {
+        let v = of(2);
+        let p = v.iter().find(|p| p.id == "odd-curve-two-held").unwrap();
+        assert_eq!((p.lines.len(), p.lines[0].points.len()), (1, 3));
+        assert!(p.y.log && !p.x.log);
+    }
+
+    #[test]
+    fn one_compared_with_many_is_one_plot() {
+        let mut r = Record::new("t");
+        let v = |x: f64| vec![vec![x], vec![x]];
+        for case in ["a", "b"] {
+            for over in ["x", "y", "z"] {
+                let better = crate::record::Better::Less;
+                r.ratio(case, "time", better, ("ours", &v(1.0)), (over, &v(2.0)));
+            }
+        }
+        let p = plots("t", &r);
+        assert_eq!((p.len(), p[0].lines.len()), (1, 3));
+        assert_eq!(p[0].lines[1].name, "over y");
+    }
+}

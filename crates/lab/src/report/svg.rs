@@ -1,0 +1,265 @@
+//! A plot as an SVG file.
+//!
+//! Invariant: light, 800 by 450; a line is told from another by its marker too; what is of other machines is grey and says so.
+//! Not here: what is shown (plot.rs).
+use super::plot::{Axis, Plot};
+use super::short;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Colours that are told apart by those who see fewer (M. Okabe, K. Ito, 2008).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(160, 120, 0),
+    RGBColor(60, 60, 60),
+];
+const ELSEWHERE: RGBColor = RGBColor(130, 130, 130);
+
+/// An axis as the drawing has it: from, to, and where its marks are; logarithms where it is logarithmic.
+#[derive(Clone)]
+struct Scale {
+    log: bool,
+    low: f64,
+    high: f64,
+    marks: Vec<f64>,
+    names: Vec<String>,
+}
+
+impl Ranged for Scale {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+    fn map(&self, v: &f64, (from, to): (i32, i32)) -> i32 {
+        from + ((v - self.low) / (self.high - self.low) * f64::from(to - from)).round() as i32
+    }
+    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
+        self.marks.clone()
+    }
+    fn range(&self) -> std::ops::Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Scale {
+    fn format(v: &f64) -> String {
+        tick(*v)
+    }
+    fn format_ext(&self, v: &f64) -> String {
+        match self.names.get(v.round() as usize) {
+            Some(name) => name.clone(),
+            None => tick(if self.log { 10f64.powf(*v) } else { *v }),
+        }
+    }
+}
+
+impl Scale {
+    fn of(axis: &Axis, values: impl Iterator<Item = f64> + Clone) -> Scale {
+        if !axis.names.is_empty() {
+            let n = axis.names.len() as f64;
+            return Scale {
+                log: false,
+                low: -0.5,
+                high: n - 0.5,
+                marks: (0..axis.names.len()).map(|i| i as f64).collect(),
+                names: axis.names.clone(),
+            };
+        }
+        let put = |v: f64| if axis.log { v.log10() } else { v };
+        let least = values.clone().map(put).fold(f64::INFINITY, f64::min);
+        let most = values.map(put).fold(f64::NEG_INFINITY, f64::max);
+        let room = (0.06 * (most - least)).max(0.02 * most.abs()).max(1e-6);
+        let low = if axis.log || least < 0.0 {
+            least - room
+        } else {
+            0.0
+        };
+        let high = most + room;
+        Scale {
+            log: axis.log,
+            low,
+            high,
+            marks: marks(axis.log, low, high),
+            names: vec![],
+        }
+    }
+    fn at(&self, v: f64) -> f64 {
+        if self.log { v.max(1e-300).log10() } else { v }
+    }
+}
+
+/// Round values between the two: 1, 2, 5 of each decade if they are few, or whole steps.
+fn marks(log: bool, low: f64, high: f64) -> Vec<f64> {
+    if !log {
+        let raw = (high - low) / 6.0;
+        let unit = 10f64.powf(raw.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|k| k * unit);
+        let step = steps.into_iter().find(|s| *s >= raw).unwrap_or(raw);
+        let first = (low / step).ceil() as i64;
+        let all = (first..).map(|i| i as f64 * step);
+        return all.take_while(|v| *v <= high).collect();
+    }
+    let decades = low.floor() as i32..=high.ceil() as i32;
+    let with = |parts: &[f64]| -> Vec<f64> {
+        let all = decades
+            .clone()
+            .flat_map(|d| parts.iter().map(move |p| f64::from(d) + p.log10()));
+        all.filter(|v| (low..=high).contains(v)).collect()
+    };
+    [
+        &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0][..],
+        &[1.0, 2.0, 5.0],
+        &[1.0],
+    ]
+    .into_iter()
+    .map(with)
+    .find(|v| v.len() <= 9)
+    .unwrap_or_else(|| with(&[1.0]))
+}
+
+/// A mark's value: no more digits than it has.
+fn tick(v: f64) -> String {
+    let text = short(v);
+    if text.contains('.') && !text.contains('e') {
+        return text.trim_end_matches('0').trim_end_matches('.').into();
+    }
+    text
+}
+
+/// The file.
+///
+/// # Errors
+/// A sentence: the drawing library refused.
+pub fn draw(p: &Plot) -> Result<String, String> {
+    let mut text = String::new();
+    into(&mut text, p).map_err(|e| {
+        format!(
+            "{}: {e}; this is a mistake of byway, please report it",
+            p.id
+        )
+    })?;
+    Ok(text)
+}
+
+fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error::Error + 'a>> {
+    let points = || p.lines.iter().flat_map(|l| &l.points);
+    let ys = points()
+        .flat_map(|q| [q[1], q[2], q[3]])
+        .chain(p.unity.then_some(1.0));
+    let ys: Vec<f64> = ys.filter(|v| !p.y.log || *v > 0.0).collect();
+    let x = Scale::of(&p.x, points().map(|q| q[0]));
+    let y = Scale::of(&p.y, ys.iter().copied());
+    let root = SVGBackend::with_string(text, (800, 450)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let slanted = p.x.names.len() > 6;
+    let bottom = if slanted { 120 } else { 46 };
+    let mut chart = ChartBuilder::on(&root)
+        .caption(&p.title, ("sans-serif", 18))
+        .margin(10)
+        .x_label_area_size(bottom)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x.clone(), y.clone())?;
+    let mut labels = ("sans-serif", 13).into_text_style(&root);
+    if slanted {
+        labels = labels
+            .transform(FontTransform::Rotate90)
+            .pos(Pos::new(HPos::Left, VPos::Center));
+    }
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_labels(x.marks.len().max(2))
+        .y_labels(y.marks.len().max(2))
+        .x_label_style(labels)
+        .x_desc(&p.x.label)
+        .y_desc(&p.y.label)
+        .draw()?;
+    if p.unity {
+        let one = y.at(1.0);
+        chart.draw_series(LineSeries::new(
+            [(x.low, one), (x.high, one)],
+            BLACK.mix(0.6),
+        ))?;
+    }
+    let many = p.lines.len() as f64;
+    for (i, line) in p.lines.iter().enumerate() {
+        let colour = if line.elsewhere {
+            ELSEWHERE
+        } else {
+            COLOURS[i % COLOURS.len()]
+        };
+        // Names have room beside each other.
+        let aside = if p.x.names.is_empty() {
+            0.0
+        } else {
+            0.6 * ((i as f64 + 0.5) / many - 0.5)
+        };
+        let place = |q: &[f64; 4], k: usize| (x.at(q[0]) + aside, y.at(q[k]));
+        if p.x.names.is_empty() {
+            let path = line.points.iter().map(|q| place(q, 1));
+            if line.elsewhere {
+                chart.draw_series(DashedLineSeries::new(path, 6, 4, colour.stroke_width(1)))?;
+            } else {
+                chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
+            }
+        }
+        let bars = line.points.iter().filter(|q| q[3] > q[2]);
+        chart.draw_series(
+            bars.map(|q| PathElement::new([place(q, 2), place(q, 3)], colour.mix(0.6))),
+        )?;
+        let size = if line.points.len() > 30 { 0 } else { 4 };
+        let at = line.points.iter().map(|q| place(q, 1));
+        let fill = colour.filled();
+        match i % 3 {
+            0 => chart
+                .draw_series(at.map(|c| Circle::new(c, size, fill)))?
+                .label(&line.name)
+                .legend(move |(x, y)| Circle::new((x + 10, y), 4, fill)),
+            1 => chart
+                .draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?
+                .label(&line.name)
+                .legend(move |(x, y)| TriangleMarker::new((x + 10, y), 5, fill)),
+            _ => chart
+                .draw_series(at.map(|c| Cross::new(c, size, fill)))?
+                .label(&line.name)
+                .legend(move |(x, y)| Cross::new((x + 10, y), 4, fill)),
+        };
+    }
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.2))
+        .label_font(("sans-serif", 13))
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round_and_few() {
+        assert_eq!(marks(false, 0.0, 10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        let decades = marks(true, -3.0, 7.0);
+        assert!(decades.iter().all(|v| v.fract().abs() < 1e-9));
+        let near: Vec<_> = marks(true, 0.0, 1.0)
+            .iter()
+            .map(|v| tick(10f64.powf(*v)))
+            .collect();
+        assert_eq!(near, ["1", "1.5", "2", "3", "5", "7", "10"]);
+    }
+
+    #[test]
+    fn marks_have_no_more_digits_than_they_need() {
+        assert_eq!(
+            [0.0, 0.5, 1000.0, 2.5e8].map(tick),
+            ["0", "0.5", "1000", "2.500e8"]
+        );
+    }
+}

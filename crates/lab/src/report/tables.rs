@@ -1,0 +1,339 @@
+//! The tables of the page.
+//!
+//! Invariant: every text that comes from a record is escaped; better and worse are said by a sign too, not by colour alone.
+//! Not here: the frame around them (page.rs).
+use super::{Named, short};
+use crate::published;
+use crate::record::{Ratio, Record};
+use crate::stats::{self, Statistic};
+use std::fmt::Write;
+
+/// Text for HTML.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A table that can be moved sideways, also by keyboard. Cells are HTML; the first of each row is its heading.
+pub fn table(class: &str, caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
+    let mut t = format!(
+        "<div class=\"wide {class}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
+        escaped(caption)
+    );
+    for h in heads {
+        let _ = write!(t, "<th scope=\"col\">{h}</th>");
+    }
+    t.push_str("</tr></thead><tbody>");
+    for row in rows {
+        t.push_str("<tr>");
+        for (i, cell) in row.iter().enumerate() {
+            let _ = match i {
+                0 => write!(t, "<th scope=\"row\">{cell}</th>"),
+                _ => write!(t, "<td>{cell}</td>"),
+            };
+        }
+        t.push_str("</tr>");
+    }
+    t.push_str("</tbody></table></div>\n");
+    t
+}
+
+fn heads(names: &[&str]) -> Vec<String> {
+    names.iter().map(|n| escaped(n)).collect()
+}
+
+/// Whether the interval is clear of 1: better, worse, or neither.
+fn sign(q: &Ratio) -> (&'static str, &'static str) {
+    match q.ci95 {
+        [low, _] if low > 1.0 => ("better", "▲"),
+        [_, high] if high < 1.0 => ("worse", "▼"),
+        _ => ("same", "="),
+    }
+}
+
+/// A line for each workload and pair: in how many cases better, worse, or neither.
+pub fn overview(all: &[Named]) -> String {
+    let mut rows = vec![];
+    for n in all {
+        let mut pairs: Vec<(&str, &str)> = vec![];
+        for q in &n.record.ratios {
+            if !pairs.contains(&(&q.backend, &q.over)) {
+                pairs.push((&q.backend, &q.over));
+            }
+        }
+        for (backend, over) in pairs {
+            let own = n
+                .record
+                .ratios
+                .iter()
+                .filter(|q| q.backend == backend && q.over == over);
+            let own: Vec<_> = own.collect();
+            let count = |class: &str| {
+                own.iter()
+                    .filter(|q| sign(q).0 == class)
+                    .count()
+                    .to_string()
+            };
+            let values: Vec<f64> = own.iter().map(|q| q.ratio).collect();
+            let median = stats::median(&values);
+            let ends = [0.0, 100.0].map(|p| short(stats::percentile(&values, p)));
+            rows.push(vec![
+                format!("<a href=\"#{}\">{}</a>", n.name, escaped(&n.name)),
+                format!("{} over {}", escaped(backend), escaped(over)),
+                own.len().to_string(),
+                count("better"),
+                count("same"),
+                count("worse"),
+                format!("<b>{}</b>", short(median)),
+                format!("{} to {}", ends[0], ends[1]),
+            ]);
+        }
+    }
+    let h = [
+        "workload",
+        "compared",
+        "cases",
+        "better ▲",
+        "neither =",
+        "worse ▼",
+        "median times better",
+        "from the worst to the best case",
+    ];
+    table(
+        "",
+        "All comparisons: a case counts as better or worse if its whole 95 % interval is",
+        &heads(&h),
+        &rows,
+    )
+}
+
+/// The ratios of a record, case by case.
+pub fn ratios(r: &Record) -> String {
+    if r.ratios.is_empty() {
+        return String::new();
+    }
+    let row = |q: &Ratio| {
+        let (class, sign) = sign(q);
+        vec![
+            escaped(&q.case),
+            format!("{} over {}", escaped(&q.backend), escaped(&q.over)),
+            format!("<span class=\"{class}\">{sign} {}</span>", short(q.ratio)),
+            format!("{} – {}", short(q.ci95[0]), short(q.ci95[1])),
+            format!("{:.0} %", 100.0 * Ratio::less_time(q.ratio)),
+            format!("{:.0} %", 100.0 * Ratio::more_throughput(q.ratio)),
+        ]
+    };
+    let h = [
+        "case",
+        "compared",
+        "times better",
+        "95 % interval",
+        "less time",
+        "more throughput",
+    ];
+    let rows: Vec<_> = r.ratios.iter().map(row).collect();
+    table(
+        "",
+        &format!("{}: comparison by case", r.workload),
+        &heads(&h),
+        &rows,
+    )
+}
+
+/// The figures of a record.
+pub fn figures(r: &Record) -> String {
+    let percents: Vec<f64> = (r.results.iter().map(|w| &w.percentiles))
+        .find(|p| !p.is_empty())
+        .map_or(vec![], |p| p.iter().map(|p| p[0]).collect());
+    let row = |w: &crate::record::Row| {
+        let of = match w.statistic {
+            Statistic::Median => "",
+            Statistic::Mean => " (mean)",
+        };
+        let mut v = vec![
+            escaped(&w.case),
+            escaped(&w.backend),
+            format!("{}{of}", escaped(&w.metric.replace('_', " "))),
+            format!("{} {}", short(w.median), escaped(&w.unit)),
+            format!("{} – {}", short(w.ci95[0]), short(w.ci95[1])),
+            w.n.to_string(),
+            w.outliers.to_string(),
+        ];
+        for p in &percents {
+            let found = w.percentiles.iter().find(|q| q[0] == *p);
+            v.push(found.map_or("–".into(), |q| short(q[1])));
+        }
+        v
+    };
+    let mut h = heads(&[
+        "case",
+        "backend",
+        "metric",
+        "median",
+        "95 % interval",
+        "samples",
+        "far out",
+    ]);
+    h.extend(percents.iter().map(|p| format!("{p} %")));
+    let rows: Vec<_> = r.results.iter().map(row).collect();
+    table("", &format!("{}: figures", r.workload), &h, &rows)
+}
+
+/// The published tables, and ours in the same rows and columns, if there is something of ours to show.
+pub fn published(r: &Record) -> String {
+    let mut out = String::new();
+    for t in published::tables(&r.workload) {
+        let caption = format!("Published, another machine: {} ({})", t.title, t.source);
+        let mut h = vec![escaped(t.unit)];
+        h.extend(t.columns.iter().map(|c| escaped(c)));
+        let cell = |v: &Option<f64>| v.map_or("–".into(), |v| v.to_string());
+        let rows: Vec<_> = (t.rows.iter())
+            .map(|(name, cells)| {
+                [escaped(name)]
+                    .into_iter()
+                    .chain(cells.iter().map(cell))
+                    .collect()
+            })
+            .collect();
+        out.push_str(&table("elsewhere", &caption, &h, &rows));
+    }
+    if out.is_empty() {
+        return out;
+    }
+    let ours = if r.workload == "fifo" {
+        grid(r)
+    } else {
+        improvements(r)
+    };
+    format!("{ours}<h3>Published figures: other machines, no ratio is made with them</h3>\n{out}")
+}
+
+/// Ours by size and count, in the source's rows and columns: means, as the source has them.
+fn grid(r: &Record) -> String {
+    let mut out = String::new();
+    let Some(t) = published::tables(&r.workload).into_iter().next() else {
+        return out;
+    };
+    let mut backends: Vec<&str> = vec![];
+    for w in r.results.iter().filter(|w| w.statistic == Statistic::Mean) {
+        if !backends.contains(&&w.backend[..]) {
+            backends.push(&w.backend);
+        }
+    }
+    for b in backends {
+        let cell = |row: &str, column: &str| {
+            let found = r.find(&format!("{row}x{column}"), b, "elapsed_mean");
+            found.map_or("–".into(), |w| short(w.median))
+        };
+        let mut h = vec!["us".to_string()];
+        h.extend(t.columns.iter().map(|c| escaped(c)));
+        let rows: Vec<_> = (t.rows.iter())
+            .map(|(row, _)| {
+                let cells = t.columns.iter().map(|c| cell(row, c));
+                [escaped(row)].into_iter().chain(cells).collect()
+            })
+            .collect();
+        let caption = format!(
+            "This machine, {b}: mean time by message size (rows, bytes) and number of messages (columns)"
+        );
+        out.push_str(&table("", &caption, &h, &rows));
+    }
+    out
+}
+
+/// Ours as the source says it: percent over the base kernel.
+fn improvements(r: &Record) -> String {
+    let Some(over) = r.ratios.first().map(|q| &q.over) else {
+        return String::new();
+    };
+    let own = || r.ratios.iter().filter(|q| q.over == *over);
+    let (mut cases, mut backends): (Vec<&str>, Vec<&str>) = (vec![], vec![]);
+    for q in own() {
+        if !cases.contains(&&q.case[..]) {
+            cases.push(&q.case);
+        }
+        if !backends.contains(&&q.backend[..]) {
+            backends.push(&q.backend);
+        }
+    }
+    let cell = |case: &str, b: &str| {
+        let found = own().find(|q| q.case == case && q.backend == b);
+        found.map_or("–".into(), |q| {
+            format!("{:.0}", 100.0 * Ratio::more_throughput(q.ratio))
+        })
+    };
+    let mut h = vec!["%".to_string()];
+    h.extend(backends.iter().map(|b| escaped(b)));
+    let row = |c: &&str| {
+        [escaped(c)]
+            .into_iter()
+            .chain(backends.iter().map(|b| cell(c, b)))
+            .collect()
+    };
+    let rows: Vec<_> = cases.iter().map(row).collect();
+    table(
+        "",
+        &format!("This machine: improvement over {over}, more throughput, by case"),
+        &h,
+        &rows,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::some;
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(
+            escaped("<a href=\"x\">&"),
+            "&lt;a href=&quot;x&quot;&gt;&amp;"
+        );
+        let all = some();
+        for n in &all {
+            for t in [ratios(&n.record), figures(&n.record), published(&n.record)] {
+                assert!(
+                    !t.contains("<b>two") && !t.contains("row\"><b>"),
+                    "{}",
+                    n.name
+                );
+            }
+        }
+        assert!(figures(&all[2].record).contains("&lt;b&gt;"));
+    }
+
+    #[test]
+    fn better_and_worse_have_signs() {
+        let t = ratios(&some()[0].record);
+        assert!(
+            t.contains("▲ 4.984") && t.contains("80 %") && t.contains("398 %"),
+            "{t}"
+        );
+    }
+
+    #[test]
+    fn published_figures_are_marked_and_ours_stand_in_their_order() {
+        let all = some();
+        let t = published(&all[0].record);
+        assert_eq!(t.matches("class=\"wide elsewhere\"").count(), 2);
+        assert!(t.contains("other machines") && t.contains("This machine, kernel-fifo"));
+        assert!(published(&all[1].record).contains("improvement over kernel-64k"));
+        assert!(published(&all[2].record).is_empty());
+    }
+
+    #[test]
+    fn the_overview_has_every_pair() {
+        let t = overview(&some());
+        assert_eq!(t.matches("auto over kernel-64k").count(), 3);
+    }
+}
