@@ -22,6 +22,7 @@ step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
 step tests/run.sh "$byway"
 step tests/bench.sh "$byway"
+step python3 tests/report.py "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --

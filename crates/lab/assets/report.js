@@ -8,7 +8,7 @@
     const a = Math.abs(v);
     if (v === 0) return "0";
     if (a >= 1e7 || a < 0.01) return v.toExponential(2);
-    return a >= 100 ? v.toFixed(0) : a >= 10 ? v.toFixed(1) : String(+v.toFixed(3));
+    return a >= 100 ? v.toFixed(0) : String(+v.toFixed(a >= 10 ? 1 : 3));
   };
   // Sizes that are powers of two, or half as much again, are told as such.
   const size = v => {

@@ -219,10 +219,19 @@ fn wide(r: &Record, add: &mut dyn FnMut(Kind, String, String)) {
         let spent: f64 = wide.iter().map(|(e, _)| e.seconds).sum();
         let more: f64 = wide.iter().map(needs).sum();
         let text = format!("intervals wider than {}: {}", percent(wanted), some(&names));
-        let remedy = format!(
-            "about --time {:.0} would do for all of them, or accept a --width of more",
-            now - spent + more
-        );
+        // Where it is so far off, it is not time that is missing.
+        let remedy = if more > 20.0 * spent {
+            let widest = wide.iter().map(|(_, w)| *w).fold(0.0, f64::max);
+            format!(
+                "more time would hardly do; quiet the machine, or accept a --width of {:.0}",
+                100.0 * widest
+            )
+        } else {
+            format!(
+                "about --time {:.0} would do for all of them, or accept a --width of more",
+                now - spent + more
+            )
+        };
         add(Kind::Wide, text, remedy);
     }
     let few = r.ended.iter().filter(|e| (1..ENOUGH).contains(&e.rounds));
@@ -348,6 +357,8 @@ mod tests {
         // 20 s as they are, and b four times as long.
         assert!(warnings(&r)[0].remedy.contains("--time 60"));
         assert!(warnings(&r)[0].text.contains("b 10 %"));
+        r.ended[1].width = Some(2.0);
+        assert!(warnings(&r)[0].remedy.contains("--width of 200"));
     }
 
     #[test]

@@ -142,11 +142,33 @@ pub struct Ratio {
     pub metric: String,
     /// Median of the ratios of neighbouring runs.
     pub ratio: f64,
-    /// 95 % interval of that median.
+    /// 95 % interval of that median; of one round it is none.
     pub ci95: [f64; 2],
+    /// Rounds that it is of; 0 where that is not known (schema 1).
+    #[serde(default)]
+    pub rounds: usize,
+}
+
+/// What an interval says of a ratio.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clear {
+    Better,
+    Worse,
+    /// 1 is within it, or there is none.
+    Neither,
 }
 
 impl Ratio {
+    /// Whether the whole interval is above 1, or below.
+    pub fn clear(&self) -> Clear {
+        match self.ci95 {
+            _ if self.rounds == 1 => Clear::Neither,
+            [low, _] if low > 1.0 => Clear::Better,
+            [_, high] if high < 1.0 => Clear::Worse,
+            _ => Clear::Neither,
+        }
+    }
+
     /// The two ways to say it of the same work: which part of the time is saved, and how much more is done in the same
     /// time. 1.5 is 33 % less time, or 50 % more throughput.
     pub fn less_time(ratio: f64) -> f64 {
@@ -301,6 +323,7 @@ impl Record {
             metric: metric.into(),
             ratio: stats::median(&r.concat()),
             ci95: stats::interval(&r, Statistic::Median),
+            rounds: r.len(),
         };
         if ratio
             .ci95
@@ -506,6 +529,24 @@ mod tests {
             format!("{:.0}", 100.0 * Ratio::more_throughput(ratio)),
             "50"
         );
+    }
+
+    #[test]
+    fn one_round_is_neither_better_nor_worse() {
+        let q = |rounds, low, high| Ratio {
+            case: "c".into(),
+            backend: "a".into(),
+            over: "b".into(),
+            metric: "m".into(),
+            ratio: 2.0,
+            ci95: [low, high],
+            rounds,
+        };
+        assert_eq!(q(1, 2.0, 2.0).clear(), Clear::Neither);
+        assert_eq!(q(9, 1.9, 2.1).clear(), Clear::Better);
+        assert_eq!(q(9, 0.5, 0.9).clear(), Clear::Worse);
+        assert_eq!(q(9, 0.9, 1.1).clear(), Clear::Neither);
+        assert_eq!(q(0, 1.9, 2.1).clear(), Clear::Better);
     }
 
     #[test]

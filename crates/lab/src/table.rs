@@ -38,7 +38,11 @@ pub fn line(record: &Record, ratio: &Ratio, same: bool) -> String {
         of(&ratio.over),
         of(&ratio.backend),
         ratio.ratio,
-        format!("{:.2}-{:.2}", ratio.ci95[0], ratio.ci95[1]),
+        if ratio.rounds == 1 {
+            "-".into()
+        } else {
+            format!("{:.2}-{:.2}", ratio.ci95[0], ratio.ci95[1])
+        },
         if same { "yes" } else { "NO" }
     )
 }
@@ -56,6 +60,9 @@ pub fn wrapped(head: &str, text: &str) -> Vec<String> {
     lines.push(line);
     lines
 }
+
+/// Cases that are named; the record has all.
+const MOST: usize = 12;
 
 /// What stands below the table of any record: how it ended, what the harness takes, notes, warnings.
 pub fn footer(r: &Record) -> Vec<String> {
@@ -75,7 +82,14 @@ pub fn footer(r: &Record) -> Vec<String> {
             .collect();
         if !cases.is_empty() {
             let text = text.replace(".000 %", " %");
-            lines.extend(wrapped("ended:", &format!("{text} {}", cases.join(", "))));
+            let rest = cases.len().saturating_sub(MOST);
+            let more = if rest > 0 {
+                format!(" and {rest} more")
+            } else {
+                String::new()
+            };
+            let first = cases[..cases.len() - rest].join(", ");
+            lines.extend(wrapped("ended:", &format!("{text} {first}{more}")));
         }
     }
     if !r.ended.is_empty() {

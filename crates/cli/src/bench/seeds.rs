@@ -21,8 +21,10 @@ pub struct Seeds {
     out: Option<PathBuf>,
 }
 
+type Entry = (&'static str, fn(&Wanted) -> Made);
+
 /// A document, and a workload of it. To join: a line.
-const ALL: [(&str, fn(&Wanted) -> Made); 7] = [
+const ALL: [Entry; 7] = [
     ("FIFO Optimization status 4 (FreeBSD, 2009)", |w| {
         between(w, Bench::Fifo, None)
     }),
@@ -47,7 +49,7 @@ const ALL: [(&str, fn(&Wanted) -> Made); 7] = [
     }),
 ];
 
-/// Seconds of all of them.
+/// Seconds of all of them: `make bench` ends within ten minutes, and with --quick within two.
 const FULL: f64 = 480.0;
 const QUICK: f64 = 90.0;
 
@@ -132,7 +134,5 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), ALL.len());
         assert!(all.iter().all(|m| m.usual().time.as_secs() >= 5));
-        // `make bench` ends within ten minutes, and with --quick within two.
-        assert!(FULL <= 540.0 && QUICK <= 100.0);
     }
 }

@@ -27,7 +27,11 @@ pub fn short(v: f64) -> String {
     }
 }
 
+/// An interval; of one round there is none.
 fn range(ci95: [f64; 2]) -> String {
+    if ci95[0] == ci95[1] {
+        return "-".into();
+    }
     format!("{}-{}", short(ci95[0]), short(ci95[1]))
 }
 

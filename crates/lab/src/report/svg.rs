@@ -150,34 +150,43 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
         .flat_map(|q| [q[1], q[2], q[3]])
         .chain(p.unity.then_some(1.0));
     let ys: Vec<f64> = ys.filter(|v| !p.y.log || *v > 0.0).collect();
-    let x = Scale::of(&p.x, points().map(|q| q[0]));
+    let slanted = p.x.names.len() > 6;
+    let mut x = Scale::of(&p.x, points().map(|q| q[0]));
     let y = Scale::of(&p.y, ys.iter().copied());
     let root = SVGBackend::with_string(text, (800, 450)).into_drawing_area();
     root.fill(&WHITE)?;
-    let slanted = p.x.names.len() > 6;
-    let bottom = if slanted { 120 } else { 46 };
+    let bottom = if slanted { 150 } else { 46 };
+    if slanted {
+        // They are written upwards, below.
+        x.names.fill(String::new());
+    }
+    let longest = p.lines.iter().map(|l| l.name.len()).max().unwrap_or(0) as i32;
     let mut chart = ChartBuilder::on(&root)
         .caption(&p.title, ("sans-serif", 18))
         .margin(10)
+        .margin_right(60 + 7 * longest)
         .x_label_area_size(bottom)
         .y_label_area_size(64)
         .build_cartesian_2d(x.clone(), y.clone())?;
-    let mut labels = ("sans-serif", 13).into_text_style(&root);
-    if slanted {
-        labels = labels
-            .transform(FontTransform::Rotate90)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-    }
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))
         .x_labels(x.marks.len().max(2))
         .y_labels(y.marks.len().max(2))
-        .x_label_style(labels)
         .x_desc(&p.x.label)
         .y_desc(&p.y.label)
         .draw()?;
+    if slanted {
+        let style = ("sans-serif", 13).into_text_style(&root);
+        let style = style
+            .transform(FontTransform::Rotate270)
+            .pos(Pos::new(HPos::Right, VPos::Center));
+        for (i, name) in p.x.names.iter().enumerate() {
+            let (at, below) = chart.backend_coord(&(i as f64, y.low));
+            root.draw(&Text::new(name.clone(), (at, below + 10), style.clone()))?;
+        }
+    }
     if p.unity {
         let one = y.at(1.0);
         chart.draw_series(LineSeries::new(
@@ -229,8 +238,11 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
                 .legend(move |(x, y)| Cross::new((x + 10, y), 4, fill)),
         };
     }
+    // Beside the drawing, where it hides nothing.
+    let right = chart.plotting_area().dim_in_pixel().0 as i32;
     chart
         .configure_series_labels()
+        .position(SeriesLabelPosition::Coordinate(right + 8, 0))
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.2))
         .label_font(("sans-serif", 13))

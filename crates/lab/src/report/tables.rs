@@ -4,7 +4,7 @@
 //! Not here: the frame around them (page.rs).
 use super::{Named, short};
 use crate::published;
-use crate::record::{Ratio, Record};
+use crate::record::{Clear, Ratio, Record};
 use crate::stats::{self, Statistic};
 use std::fmt::Write;
 
@@ -51,13 +51,20 @@ fn heads(names: &[&str]) -> Vec<String> {
     names.iter().map(|n| escaped(n)).collect()
 }
 
-/// Whether the interval is clear of 1: better, worse, or neither.
 fn sign(q: &Ratio) -> (&'static str, &'static str) {
-    match q.ci95 {
-        [low, _] if low > 1.0 => ("better", "▲"),
-        [_, high] if high < 1.0 => ("worse", "▼"),
-        _ => ("same", "="),
+    match q.clear() {
+        Clear::Better => ("better", "▲"),
+        Clear::Worse => ("worse", "▼"),
+        Clear::Neither => ("same", "="),
     }
+}
+
+/// An interval; of one round there is none.
+fn range(ci95: [f64; 2], rounds: usize) -> String {
+    if rounds == 1 {
+        return "one round".into();
+    }
+    format!("{} – {}", short(ci95[0]), short(ci95[1]))
 }
 
 /// A line for each workload and pair: in how many cases better, worse, or neither.
@@ -106,11 +113,11 @@ pub fn overview(all: &[Named]) -> String {
         "neither =",
         "worse ▼",
         "median times better",
-        "from the worst to the best case",
+        "worst to best case",
     ];
     table(
         "",
-        "All comparisons: a case counts as better or worse if its whole 95 % interval is",
+        "All comparisons: a case is better or worse if its whole 95 % interval is",
         &heads(&h),
         &rows,
     )
@@ -127,7 +134,7 @@ pub fn ratios(r: &Record) -> String {
             escaped(&q.case),
             format!("{} over {}", escaped(&q.backend), escaped(&q.over)),
             format!("<span class=\"{class}\">{sign} {}</span>", short(q.ratio)),
-            format!("{} – {}", short(q.ci95[0]), short(q.ci95[1])),
+            range(q.ci95, q.rounds),
             format!("{:.0} %", 100.0 * Ratio::less_time(q.ratio)),
             format!("{:.0} %", 100.0 * Ratio::more_throughput(q.ratio)),
         ]
@@ -164,7 +171,7 @@ pub fn figures(r: &Record) -> String {
             escaped(&w.backend),
             format!("{}{of}", escaped(&w.metric.replace('_', " "))),
             format!("{} {}", short(w.median), escaped(&w.unit)),
-            format!("{} – {}", short(w.ci95[0]), short(w.ci95[1])),
+            range(w.ci95, if w.n == 1 { 1 } else { w.samples.len() }),
             w.n.to_string(),
             w.outliers.to_string(),
         ];

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""`byway report` in a real browser: nothing on the console, nothing over the network, values under pointer and keys, lines
+on and off, both scales, dark and light, paper, a phone's width.      usage: report.py BYWAY [FOLDER FOR PICTURES]
+
+Chromium is spoken to over two pipes (--remote-debugging-pipe): no port, no library."""
+import base64, json, os, pathlib, subprocess, sys, tempfile
+
+byway = os.path.abspath(sys.argv[1])
+pictures = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+root = pathlib.Path(__file__).resolve().parent.parent
+passed = failed = 0
+
+
+def check(what, good, why=""):
+    global passed, failed
+    if good:
+        passed += 1
+    else:
+        failed += 1
+        print(f"not ok {what}: {why}")
+
+
+class Browser:
+    """A headless Chromium, its page, and what the page complains of."""
+
+    def __init__(self, profile):
+        to, self.out = os.pipe()
+        self.back, fro = os.pipe()
+
+        def ends():
+            # The browser reads commands from 3 and writes answers to 4.
+            a, b = os.dup(to), os.dup(fro)
+            os.dup2(a, 3), os.dup2(b, 4)
+
+        words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
+                 "--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={profile}", "about:blank"]
+        self.process = subprocess.Popen(words, preexec_fn=ends, close_fds=False, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to), os.close(fro)
+        self.number, self.rest, self.events, self.session = 0, b"", [], None
+        targets = self.ask("Target.getTargets")["targetInfos"]
+        page = next(t["targetId"] for t in targets if t["type"] == "page")
+        self.session = self.ask("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def message(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.back, 1 << 20)
+            if not more:
+                raise SystemExit("chromium ended; is it installed?")
+            self.rest += more
+        one, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(one)
+
+    def ask(self, method, **words):
+        self.number += 1
+        say = {"id": self.number, "method": method, "params": words}
+        if self.session:
+            say["sessionId"] = self.session
+        os.write(self.out, json.dumps(say).encode() + b"\0")
+        while True:
+            m = self.message()
+            if m.get("id") == self.number:
+                if "error" in m:
+                    raise SystemExit(f"{method}: {m['error']}")
+                return m["result"]
+            self.events.append(m)
+
+    def run(self, script):
+        r = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in r:
+            raise SystemExit(f"{script}: {r['exceptionDetails']}")
+        return r["result"].get("value")
+
+    def open(self, url):
+        self.events.clear()
+        self.ask("Page.navigate", url=url)
+        while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
+            self.events.append(self.message())
+        self.settle()
+
+    def settle(self):
+        self.run("new Promise(f => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(f, 50))))")
+
+    def complaints(self):
+        bad = []
+        for e in self.events:
+            method, words = e.get("method"), e.get("params", {})
+            if method == "Runtime.exceptionThrown":
+                bad.append(words["exceptionDetails"].get("exception", {}).get("description", "exception"))
+            if method == "Runtime.consoleAPICalled" and words["type"] in ("error", "warning", "assert"):
+                bad.append(str(words["args"]))
+            if method == "Log.entryAdded" and words["entry"]["level"] in ("error", "warning"):
+                bad.append(words["entry"]["text"])
+        return bad
+
+    def asked_for(self):
+        urls = (e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent")
+        return [u for u in urls if not u.startswith(("file:", "data:"))]
+
+    def size(self, width, height, phone=False):
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1, mobile=phone)
+        self.settle()
+
+    def media(self, scheme="", medium=""):
+        self.ask("Emulation.setEmulatedMedia", media=medium, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.settle()
+
+    def key(self, key, code):
+        for kind in ("keyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def picture(self, name):
+        if pictures:
+            pictures.mkdir(parents=True, exist_ok=True)
+            data = self.ask("Page.captureScreenshot", format="png")["data"]
+            (pictures / f"{name}.png").write_bytes(base64.b64decode(data))
+
+    def end(self):
+        self.ask("Browser.close") if self.process.poll() is None else None
+        self.process.wait(20)
+
+
+# The colours of the pixels of the first plot that are drawn at all.
+COLOURS = """(() => { const c = document.querySelector('figure.plot canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+const s = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) s.add(d[i] * 65536 + d[i + 1] * 256 + d[i + 2]); return [...s]; })()"""
+
+
+def wide_as(b, width):
+    return b.run("document.documentElement.scrollWidth") <= width
+
+
+def look(b, page):
+    b.size(1280, 900)
+    b.media("light")
+    b.open(page)
+    n = b.run("document.querySelectorAll('figure.plot').length")
+    check("there are plots", n >= 3, n)
+    check("each plot is drawn", b.run("[...document.querySelectorAll('figure.plot')].every(f => f.querySelector('canvas'))"))
+    check("the comparison is first", b.run("document.querySelector('section').id") == "comparison")
+    check("published figures are marked", b.run("[...document.querySelectorAll('.elsewhere caption')].every(c => /another machine/.test(c.textContent))"))
+    check("published figures are there", b.run("document.querySelectorAll('.elsewhere').length") > 0)
+    check("fits a desk", wide_as(b, 1280))
+    light = b.run(COLOURS)
+    b.picture("desk-light")
+
+    # Values: under the keys, reached by tabbing alone, and under the pointer.
+    b.run("document.querySelector('#theme').focus()")
+    stops = []
+    for _ in range(400):
+        b.key("Tab", 9)
+        stops.append(b.run("(e => e.className + '|' + e.tagName + '|' + (e.type || ''))(document.activeElement)"))
+        if stops[-1].startswith("canvas"):
+            break
+    check("a plot is reached by keyboard", stops[-1].startswith("canvas"), stops[-1])
+    check("its keys are too", any("checkbox" in s for s in stops))
+    readout = "document.activeElement.closest('figure').querySelector('.readout').textContent"
+    b.key("ArrowRight", 39)
+    first = b.run(readout)
+    b.key("ArrowRight", 39)
+    second = b.run(readout)
+    check("arrow keys tell values", first and second and first != second and any(c.isdigit() for c in first), (first, second))
+    place = b.run("(r => [r.x, r.y, r.width, r.height])(document.activeElement.querySelector('.u-over').getBoundingClientRect())")
+    b.ask("Input.dispatchMouseEvent", type="mouseMoved", x=place[0] + 0.1 * place[2], y=place[1] + place[3] / 2)
+    b.settle()
+    check("the pointer tells values", b.run(readout) == first, b.run(readout))
+
+    # Lines on and off, scales.
+    ink = "(() => { const c = document.querySelector('figure.plot canvas'); return c.toDataURL(); })()"
+    was = b.run(ink)
+    for which in ("label:not(.scale) input", "label.scale input"):
+        b.run(f"document.querySelector('figure.plot {which}').click()")
+        b.settle()
+        now = b.run(ink)
+        check(f"{which} changes the plot", now != was)
+        b.run(f"document.querySelector('figure.plot {which}').click()")
+        b.settle()
+        check(f"{which} changes it back", b.run(ink) == was)
+
+    # Dark, by the system and by the button.
+    b.media("dark")
+    dark = b.run("getComputedStyle(document.body).backgroundColor")
+    check("dark is dark", sum(map(int, dark[4:-1].split(","))) < 150, dark)
+    check("plots are dark too", set(b.run(COLOURS)) != set(light))
+    b.picture("desk-dark")
+    b.run("document.querySelector('#theme').click()")
+    b.settle()
+    again = b.run("getComputedStyle(document.body).backgroundColor")
+    check("the button makes it light", sum(map(int, again[4:-1].split(","))) > 600, again)
+    check("and the plots", set(b.run(COLOURS)) == set(light))
+
+    # A phone.
+    b.size(375, 812, phone=True)
+    b.open(page)
+    check("fits a phone", wide_as(b, 375), b.run("""[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > 376
+        && !e.closest('.wide')).slice(0, 5).map(e => e.tagName + '.' + e.className).join(' ')"""))
+    check("plots fit a phone", b.run("[...document.querySelectorAll('.uplot')].every(u => u.getBoundingClientRect().right <= 375)"))
+    b.picture("phone-dark")
+    b.media("light")
+    b.run("document.querySelector('figure.plot').scrollIntoView()")
+    b.settle()
+    b.picture("phone-light")
+    b.size(1280, 900)
+
+    # Paper.
+    b.media("dark")
+    pdf = base64.b64decode(b.ask("Page.printToPDF", printBackground=False)["data"])
+    check("prints", pdf[:5] == b"%PDF-" and len(pdf) > 20_000, len(pdf))
+    b.run("window.dispatchEvent(new Event('beforeprint'))")
+    paper = b.run("getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()")
+    check("paper is light", paper == "#ffffff", paper)
+    check("what is folded is printed", b.run("[...document.querySelectorAll('details')].every(d => d.open)"))
+    b.run("window.dispatchEvent(new Event('afterprint'))")
+    check("and folded again", b.run("![...document.querySelectorAll('details')].some(d => d.open)"))
+    if pictures:
+        (pictures / "paper.pdf").write_bytes(pdf)
+
+    check("nothing on the console", not b.complaints(), b.complaints())
+    check("nothing over the network", not b.asked_for(), b.asked_for())
+
+
+def main():
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        records = work / "records"
+        records.mkdir()
+        # Real ones: short ones of our own, of numbers, of pairs of numbers, of curves, and an old one of names.
+        for words in (["fifo", "64x100", "128x100", "64x1000", "128x1000"], ["bw-pipe", "2048", "8192", "65536"], ["mbuf", "pair", "burst"]):
+            made = subprocess.run([byway, "bench", words[0], "--quick", "--runs", "2", "--json", records / f"{words[0]}.json", *words[1:]],
+                                  capture_output=True, text=True)
+            check(f"bench {words[0]}", made.returncode == 0, made.stderr)
+        page, svg = work / "report.html", work / "svg"
+        made = subprocess.run([byway, "report", records, root / "runs/2026-11-21-demo/raw.json", "-o", page, "--svg", svg],
+                              capture_output=True, text=True)
+        check("report", made.returncode == 0 and "4 records" in made.stdout, made.stdout + made.stderr)
+        check("nothing half written stays", not list(work.glob("*.new")))
+        b = Browser(work / "profile")
+        look(b, page.as_uri())
+        files = sorted(svg.glob("*.svg"))
+        check("an SVG file of each plot", len(files) >= 5, len(files))
+        for f in files:
+            b.open(f.as_uri())
+            check(f"{f.name} is drawn", b.run("document.documentElement.tagName === 'svg' && document.querySelectorAll('circle, polygon, polyline').length > 0"))
+            if pictures and f.name == "demo-ratio-kernel.svg":
+                b.picture("svg")
+        b.end()
+        for words, says in ((["report", work / "none"], "none"), (["report", svg], "bench seeds --out"), (["report", root / "README.md"], "--json FILE"),
+                            (["report", records, "-o", "/nonexistent/x"], "give -o"), (["report"], "DIR|FILE")):
+            r = subprocess.run([byway, *words], capture_output=True, text=True)
+            check(f"{words}", r.returncode == 2 and says in r.stderr, (r.returncode, r.stderr))
+    print(f"report: {passed} passed, {failed} failed")
+    return failed > 0
+
+
+sys.exit(main())
