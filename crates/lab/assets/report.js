@@ -130,10 +130,12 @@
       const room = u => named ? 99 : u.bbox.width / devicePixelRatio / 46;
       const xmarks = (u, _, low, high) => {
         if (named) return plot.x.names.map((_, i) => i);
-        if (scale.x && xs.length <= 14 && xs.every(x => /[KM]$/.test(size(x)) || Number.isInteger(Math.log2(x)))) {
+        // Few sizes are marked themselves, as far as they have room.
+        if (xs.length <= 14 && xs.every(x => x > 0 && (/[KM]$/.test(size(x)) || Number.isInteger(Math.log2(x))))) {
+          const on = scale.x ? Math.log : x => x;
           let last = -1e9;
           return xs.filter(x => {
-            const px = (Math.log(x) - Math.log(low)) / (Math.log(high) - Math.log(low)) * u.bbox.width / devicePixelRatio;
+            const px = (on(x) - on(low)) / (on(high) - on(low)) * u.bbox.width / devicePixelRatio;
             if (px - last < 38) return false;
             last = px; return true;
           });

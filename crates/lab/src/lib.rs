@@ -9,6 +9,7 @@ mod domain;
 pub mod interrupt;
 pub mod machine;
 pub mod mbuf;
+mod migrations;
 pub mod noise;
 pub mod pairs;
 pub mod program;

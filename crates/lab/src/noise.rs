@@ -2,6 +2,7 @@
 //!
 //! Invariant: a warning says what was seen and what to do about that case; figures are never corrected for it.
 //! Not here: looking during a run. It is looked before and after.
+use crate::migrations::Migrations;
 use crate::record::{End, Record};
 use crate::runner::Ended;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub struct Noise {
     pub load: f64,
     /// How often a CPU was taken from one of our processes, in a second of their time.
     pub switches: f64,
+    /// How often one of them was moved to another CPU, in a second of their time; none where that may not be counted.
+    #[serde(default)]
+    pub migrations: Option<f64>,
 }
 
 /// What makes figures worth less.
@@ -35,6 +39,7 @@ pub enum Kind {
     Steal,
     Others,
     Switches,
+    Migrations,
     Frequency,
     Outliers,
     /// Intervals wider than was wanted.
@@ -43,8 +48,32 @@ pub enum Kind {
     Few,
 }
 
+/// Looks before a measurement, and after it.
+pub struct Watch {
+    migrations: Migrations,
+    before: Look,
+}
+
+impl Watch {
+    pub fn begin() -> Watch {
+        Watch {
+            migrations: Migrations::count(),
+            before: Look::now(),
+        }
+    }
+    /// What was since.
+    pub fn end(&self) -> Noise {
+        let after = Look::now();
+        let seconds = (after.ours - self.before.ours).max(1e-3);
+        Noise {
+            migrations: self.migrations.so_far().map(|n| n / seconds),
+            ..self.before.until(&after)
+        }
+    }
+}
+
 /// The machine's counts since its start, and ours.
-pub struct Look {
+struct Look {
     total: f64,
     busy: f64,
     steal: f64,
@@ -54,7 +83,7 @@ pub struct Look {
 }
 
 impl Look {
-    pub fn now() -> Look {
+    fn now() -> Look {
         let stat = read_to_string("/proc/stat").unwrap_or_default();
         let (total, busy, steal) = cpu_time(&stat);
         let (mut ours, mut switches) = (0.0, 0.0);
@@ -85,7 +114,7 @@ impl Look {
     }
 
     /// What was between.
-    pub fn until(&self, end: &Look) -> Noise {
+    fn until(&self, end: &Look) -> Noise {
         let part = |v: f64, of: f64| {
             if of > 0.0 {
                 (v / of).clamp(0.0, 1.0)
@@ -104,6 +133,7 @@ impl Look {
             } else {
                 0.0
             },
+            migrations: None,
         }
     }
 }
@@ -129,6 +159,8 @@ const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 /// Switches in a second of CPU time; who has its CPU to itself sees some ten.
 const SWITCHES: f64 = 200.0;
+/// Moves in a second of CPU time; programs that end after a moment are moved when they start.
+const MOVES: f64 = 500.0;
 /// Part of the samples of a row that may be far out.
 const FAR: f64 = 0.1;
 /// Rounds from which the middle 95 % of the draws are 95 %.
@@ -178,6 +210,18 @@ pub fn warnings(r: &Record) -> Vec<Warning> {
                 "end other programs; with many processes on few CPUs it is what is measured";
             add(Kind::Switches, text, remedy.into());
         }
+    }
+    if let Some(n) = r
+        .noise
+        .as_ref()
+        .and_then(|n| n.migrations)
+        .filter(|&n| n > MOVES)
+    {
+        let text = format!(
+            "measured processes were moved between CPUs {n:.0} times in a second of their time"
+        );
+        let remedy = "end other programs, or compare on one CPU: --cpus 1, or --pin";
+        add(Kind::Migrations, text, remedy.into());
     }
     if let Some(g) = r.machine.governor.as_ref().filter(|g| *g != "performance") {
         let text = format!("the CPUs' frequency follows the load (governor {g})");
@@ -302,6 +346,7 @@ mod tests {
             others: 0.0,
             load: 0.0,
             switches: 0.0,
+            migrations: None,
         });
         r
     }
@@ -323,6 +368,7 @@ mod tests {
             others: 0.5,
             load: 2.0,
             switches: 1000.0,
+            migrations: Some(900.0),
         });
         r.machine.governor = Some("powersave".into());
         let metric = ("m", "s", Some(Better::Less));
@@ -331,6 +377,7 @@ mod tests {
             Kind::Steal,
             Kind::Others,
             Kind::Switches,
+            Kind::Migrations,
             Kind::Frequency,
             Kind::Outliers,
         ];

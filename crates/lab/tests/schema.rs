@@ -1,7 +1,7 @@
 //! docs/record.schema.json against records as workloads make them, and against what must not be one.
 use boon::{Compiler, SchemaIndex, Schemas};
 use byway_lab::mbuf::Mbuf;
-use byway_lab::noise::{self, Look};
+use byway_lab::noise::{self, Watch};
 use byway_lab::record::Record;
 use byway_lab::runner::{Ended, Limits};
 use byway_lab::workload::Workload;
@@ -36,14 +36,14 @@ fn measured() -> Record {
     (m.plan.run, m.plan.calm) = (Duration::from_millis(2), Duration::from_millis(60));
     m.plan.burst = 8 << 20;
     r.limit(&limits);
-    let before = Look::now();
+    let watch = Watch::begin();
     let cases = ["cross".to_string(), "burst".to_string()];
     m.prepare(&mut r, &cases).unwrap();
     r.parameters = m.parameters();
     for case in &cases {
         m.measure(&mut r, case, &limits, &mut |_| ()).unwrap();
     }
-    r.noise = Some(before.until(&Look::now()));
+    r.noise = Some(watch.end());
     r.warnings = noise::warnings(&r);
     r
 }

@@ -5,7 +5,7 @@
 //! Not here: when a case ends (lab, runner.rs).
 use super::flags::Wanted;
 use super::{against, baseline};
-use byway_lab::noise::{self, Look};
+use byway_lab::noise::{self, Watch};
 use byway_lab::record::Record;
 use byway_lab::runner::{Ended, Limits};
 use byway_lab::workload::Workload;
@@ -105,7 +105,7 @@ pub fn measure(
     bar.set_style(style.map_err(|e| e.to_string())?);
     bar.set_message("getting ready");
     bar.tick();
-    let before = Look::now();
+    let watch = Watch::begin();
     workload
         .prepare(&mut record, &cases)
         .map_err(|e| e.to_string())?;
@@ -138,7 +138,7 @@ pub fn measure(
         done += weight;
     }
     bar.finish_and_clear();
-    record.noise = Some(before.until(&Look::now()));
+    record.noise = Some(watch.end());
     record.warnings = noise::warnings(&record);
     let tables = workload.tables(&mut record, &cases);
     tables.iter().for_each(|l| say(l));

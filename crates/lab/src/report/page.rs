@@ -193,11 +193,12 @@ fn how(r: &Record) -> String {
     }
     if let Some(n) = &r.noise {
         item(format!(
-            "meanwhile other guests had {} % of the CPUs' time, other programs {} %; load {} before; {} involuntary switches a second",
+            "meanwhile other guests had {} % of the CPUs' time, other programs {} %; load {} before; {} involuntary switches, {} moves between CPUs in a second of ours",
             short(100.0 * n.steal),
             short(100.0 * n.others),
             short(n.load),
-            short(n.switches)
+            short(n.switches),
+            n.migrations.map_or("unknown".into(), short)
         ));
     }
     r.notes.iter().for_each(|n| item(escaped(n)));

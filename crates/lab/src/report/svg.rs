@@ -224,29 +224,22 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
         let at = line.points.iter().map(|q| place(q, 1));
         let fill = colour.filled();
         match i % 3 {
-            0 => chart
-                .draw_series(at.map(|c| Circle::new(c, size, fill)))?
-                .label(&line.name)
-                .legend(move |(x, y)| Circle::new((x + 10, y), 4, fill)),
-            1 => chart
-                .draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?
-                .label(&line.name)
-                .legend(move |(x, y)| TriangleMarker::new((x + 10, y), 5, fill)),
-            _ => chart
-                .draw_series(at.map(|c| Cross::new(c, size, fill)))?
-                .label(&line.name)
-                .legend(move |(x, y)| Cross::new((x + 10, y), 4, fill)),
+            0 => chart.draw_series(at.map(|c| Circle::new(c, size, fill)))?,
+            1 => chart.draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?,
+            _ => chart.draw_series(at.map(|c| Cross::new(c, size, fill)))?,
         };
+        // Its name, beside the drawing, where it hides nothing.
+        let (wide, high) = chart.plotting_area().get_pixel_range();
+        let (x, y) = (wide.end + 20, high.start + 12 + 20 * i as i32);
+        let beside = ("sans-serif", 13).into_text_style(&root);
+        let beside = beside.pos(Pos::new(HPos::Left, VPos::Center));
+        root.draw(&Text::new(line.name.clone(), (x + 12, y), beside))?;
+        match i % 3 {
+            0 => root.draw(&Circle::new((x, y), 4, fill))?,
+            1 => root.draw(&TriangleMarker::new((x, y), 5, fill))?,
+            _ => root.draw(&Cross::new((x, y), 4, fill))?,
+        }
     }
-    // Beside the drawing, where it hides nothing.
-    let right = chart.plotting_area().dim_in_pixel().0 as i32;
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::Coordinate(right + 8, 0))
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.2))
-        .label_font(("sans-serif", 13))
-        .draw()?;
     root.present()?;
     Ok(())
 }

@@ -96,11 +96,11 @@ pub fn overview(all: &[Named]) -> String {
             rows.push(vec![
                 format!("<a href=\"#{}\">{}</a>", n.name, escaped(&n.name)),
                 format!("{} over {}", escaped(backend), escaped(over)),
+                format!("<b>{}</b>", short(median)),
                 own.len().to_string(),
                 count("better"),
                 count("same"),
                 count("worse"),
-                format!("<b>{}</b>", short(median)),
                 format!("{} to {}", ends[0], ends[1]),
             ]);
         }
@@ -108,11 +108,11 @@ pub fn overview(all: &[Named]) -> String {
     let h = [
         "workload",
         "compared",
+        "times better (median)",
         "cases",
         "better ▲",
         "neither =",
         "worse ▼",
-        "median times better",
         "worst to best case",
     ];
     table(
