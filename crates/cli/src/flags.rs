@@ -57,9 +57,13 @@ enum Command {
         cases: Vec<String>,
     },
     /// Measure one part by itself, against others that do the same
+    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
     Bench {
+        /// Serve `netpipe --peer` and `netperf --peer` of another host, until Ctrl-C
+        #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = "127.0.0.1")]
+        serve: Option<String>,
         #[command(subcommand)]
-        what: Box<bench::What>,
+        what: Option<Box<bench::What>>,
     },
     /// One page of records (bench ... --json FILE): tables and plots
     Report(report::Wanted),
@@ -69,6 +73,9 @@ enum Command {
     /// A run of one of the benchmarks between processes
     #[command(hide = true)]
     PairWorker { words: Vec<String> },
+    /// A run of one of the benchmarks of the network
+    #[command(hide = true)]
+    NetWorker { word: String },
     /// Show the memory of the runs of this user: in use, cached, events
     Stat {
         /// One JSON document instead of tables
@@ -301,8 +308,13 @@ pub fn main() -> i32 {
             json,
             cases,
         } => bench::demo(size, runs, json, cases),
-        Command::Bench { what } => bench::bench(&what),
         Command::Report(w) => report::report(&w),
+        Command::Bench { serve, what } => match (serve, what) {
+            (Some(at), _) => bench::net::serve(&at),
+            // clap: without either the help is printed before this.
+            (None, what) => what.map_or(2, |what| bench::bench(&what)),
+        },
+        Command::NetWorker { word } => byway_lab::net::worker::main(&word),
         Command::PairWorker { words } => pairs::worker::main(&words),
         Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1)) {
             Ok(s) => {

@@ -10,6 +10,7 @@ pub mod interrupt;
 pub mod machine;
 pub mod mbuf;
 mod migrations;
+pub mod net;
 pub mod noise;
 pub mod pairs;
 pub mod program;

@@ -81,6 +81,37 @@ fn collect(child: &mut Child, until: Instant) -> Result<[Vec<u8>; 2], Failure> {
     Ok(text)
 }
 
+/// The first line that `from` says; what there is of it if that ends before.
+///
+/// # Errors
+/// It says nothing for `limit`.
+pub fn first_line(from: &mut (impl Read + AsRawFd), limit: Duration) -> Result<String, Failure> {
+    let until = Instant::now() + limit;
+    let (mut line, mut b) = (vec![], [0]);
+    loop {
+        let mut p = libc::pollfd {
+            fd: from.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        // SAFETY: one struct of ours.
+        let n = unsafe { libc::poll(&mut p, 1, left.as_millis() as i32) };
+        if interrupt::asked() {
+            return Err(Failure::Interrupted);
+        }
+        if n == 0 {
+            return Err(Failure::Stuck);
+        }
+        if n > 0 && (from.read(&mut b)? == 0 || b[0] == b'\n') {
+            return Ok(String::from_utf8_lossy(&line).into_owned());
+        }
+        if n > 0 {
+            line.push(b[0]);
+        }
+    }
+}
+
 /// What is there; `None` from then on at the end.
 fn take(from: &mut Option<impl Read>, b: &mut [u8], into: &mut Vec<u8>) -> io::Result<()> {
     if let Some(f) = from {
@@ -93,7 +124,7 @@ fn take(from: &mut Option<impl Read>, b: &mut [u8], into: &mut Vec<u8>) -> io::R
 }
 
 /// Ends a child that is late, gently first: `byway run` then ends what it has started.
-fn end(child: &mut Child) {
+pub fn end(child: &mut Child) {
     // SAFETY: our own child, which has not been waited for.
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     for _ in 0..200 {
@@ -122,6 +153,19 @@ mod tests {
             (o.out.len(), o.err.len(), o.status.code()),
             (200_000, 300_000, Some(3))
         );
+    }
+
+    #[test]
+    fn a_line_is_read_while_its_program_runs() {
+        let mut c = Command::new("sh");
+        c.args(["-c", "echo 77; exec sleep 100"]);
+        let mut child = c.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        assert_eq!(first_line(&mut out, Duration::from_secs(60)).unwrap(), "77");
+        let r = first_line(&mut out, Duration::from_millis(20));
+        assert!(matches!(r, Err(Failure::Stuck)));
+        end(&mut child);
+        assert_eq!(first_line(&mut out, Duration::from_secs(60)).unwrap(), "");
     }
 
     #[test]

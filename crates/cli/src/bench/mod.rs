@@ -1,7 +1,7 @@
 //! `byway bench`: one part by itself and others that do the same in turn, in one table and, if wanted, one record.
 //!
 //! ```text
-//! flags.rs     what a benchmark may be told
+//! flags.rs     what a benchmark may be told; net.rs: those of the network
 //! session.rs   runs any workload of the lab: cases, time, progress, tables, the record
 //! seeds.rs     all workloads, in the order of their sources
 //! baseline.rs  records kept by name
@@ -12,6 +12,7 @@
 mod against;
 mod baseline;
 pub mod flags;
+pub mod net;
 mod seeds;
 mod session;
 
@@ -41,6 +42,10 @@ pub enum What {
     LatPipe(Wanted),
     /// `cat` of 50 MB into `grep` for what is not there
     Grep(Wanted),
+    /// NetPIPE: blocks of 1 B to 8 MiB through sockets and pipes, to and fro and one way
+    Netpipe(net::Pipe),
+    /// netperf: streams, requests and responses over TCP, UDP and UNIX sockets
+    Netperf(net::Perf),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
     /// All of them, each beside its published table
@@ -60,6 +65,8 @@ pub fn bench(what: &What) -> i32 {
         }),
         What::LatPipe(w) => one(w, |w| between(w, Bench::LatPipe, None)),
         What::Grep(w) => one(w, |w| between(w, Bench::Grep, None)),
+        What::Netpipe(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
+        What::Netperf(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
         What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),

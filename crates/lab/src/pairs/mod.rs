@@ -15,8 +15,8 @@ pub mod fifo;
 pub mod fifo_text;
 pub mod grep;
 pub mod lat_pipe;
-mod link;
-mod pair;
+pub mod link;
+pub mod pair;
 pub mod pipeflex;
 pub mod start;
 #[cfg(test)]

@@ -5,8 +5,10 @@
 use super::PIPES;
 use super::worker::Job;
 use crate::child::Failure;
+use crate::net::veth;
 use crate::runner::Figures;
 use crate::{machine, program};
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,49 +59,86 @@ impl Byway {
     /// # Errors
     /// What went wrong there.
     pub fn worker(&self, job: &Job, run: Option<&'static [&'static str]>) -> Result<Done, Failure> {
-        let mut c = Command::new(&self.path);
-        if let Some(words) = run {
-            // By itself, so that nobody else's pipes are in its memory.
-            c.args(["run", "--explain", "--private"]).args(words);
-            c.arg("--").arg(&self.path);
-        }
-        c.arg("pair-worker").args(job.words());
-        // A worker that starts others under Byway would not be plain.
-        c.env_remove("BYWAY").env_remove("LD_PRELOAD");
-        let cpus = job.cpus.clone();
-        // SAFETY: `bind` and prctl(2) only make system calls.
-        unsafe {
-            c.pre_exec(move || {
-                machine::bind(&cpus);
-                // `byway run` passes it on, and its worker dies with it.
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                Ok(())
-            });
-        }
-        let said = program::output(&mut c, LIMIT)?;
+        let mut words = vec!["pair-worker".to_string()];
+        words.extend(job.words());
+        let call = Call {
+            words,
+            cpus: &job.cpus,
+            run,
+            namespace: None,
+        };
+        self.call(&call, LIMIT, job.work.bytes())
+    }
+
+    /// Runs a worker that has to end within `limit`, and moves so many bytes through pipes at least.
+    ///
+    /// # Errors
+    /// What went wrong there.
+    pub fn call(&self, call: &Call, limit: Duration, bytes: u64) -> Result<Done, Failure> {
+        let said = program::output(&mut self.command(call), limit)?;
         let (out, err) = (
             String::from_utf8_lossy(&said.out),
             String::from_utf8_lossy(&said.err),
         );
         let figures: Vec<f64> = out.lines().filter_map(|l| l.parse().ok()).collect();
         if figures.is_empty() {
-            let last = err
-                .lines()
-                .rev()
-                .find_map(|l| l.strip_prefix("byway: pair-worker: "));
-            return Err(match last {
-                Some(said) => Failure::Said(said.into()),
-                None => Failure::Said(format!(
-                    "a worker said nothing but {:?}; try it again while the machine is idle",
-                    err.lines().last().unwrap_or("")
-                )),
-            });
+            return Err(call.silent(&err));
         }
-        let carried = match run {
-            Some(_) => Some(part(&err, job.work.bytes())?),
+        let carried = match call.run {
+            Some(_) => Some(part(&err, bytes)?),
             None => None,
         };
         Ok(Done { figures, carried })
+    }
+
+    /// What starts the worker of `call`.
+    pub fn command(&self, call: &Call) -> Command {
+        let mut c = Command::new(&self.path);
+        if let Some(words) = call.run {
+            // By itself, so that nobody else's pipes are in its memory.
+            c.args(["run", "--explain", "--private"]).args(words);
+            c.arg("--").arg(&self.path);
+        }
+        c.args(&call.words);
+        // A worker that starts others under Byway would not be plain.
+        c.env_remove("BYWAY").env_remove("LD_PRELOAD");
+        let (cpus, namespace) = (call.cpus.to_vec(), call.namespace);
+        // SAFETY: `bind`, `enter` and prctl(2) only make system calls.
+        unsafe {
+            c.pre_exec(move || {
+                machine::bind(&cpus);
+                // `byway run` passes it on, and its worker dies with it.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                namespace.map_or(Ok(()), veth::enter)
+            });
+        }
+        c
+    }
+}
+
+/// What a worker is started with.
+pub struct Call<'a> {
+    /// Its command, and what that is told.
+    pub words: Vec<String>,
+    pub cpus: &'a [usize],
+    /// The words of `byway run`, if it is to be carried.
+    pub run: Option<&'static [&'static str]>,
+    /// The network that it is in; its parent's if none.
+    pub namespace: Option<RawFd>,
+}
+
+impl Call<'_> {
+    /// Why it said nothing: its own sentence, if there is one in `err`.
+    pub fn silent(&self, err: &str) -> Failure {
+        let head = format!("byway: {}: ", self.words.first().map_or("", |w| w));
+        let last = err.lines().rev().find_map(|l| l.strip_prefix(&head));
+        Failure::Said(match last {
+            Some(said) => said.into(),
+            None => format!(
+                "a worker said nothing but {:?}; try it again while the machine is idle",
+                err.lines().last().unwrap_or("")
+            ),
+        })
     }
 }
 

@@ -1,0 +1,78 @@
+//! Benchmarks of the network: sockets of this machine, two hosts, and what Byway costs where it has nothing to carry.
+//!
+//! ```text
+//! place.rs: here                   a worker --fork--> both sides            (NetPIPE also over pipes, carried and not)
+//!           two namespaces (veth)  a worker --connects to--> a worker that serves, each in its own
+//!           --peer HOST            a worker --connects to--> byway bench --serve, elsewhere
+//! ```
+//! Invariant: each backend of a round runs in new processes of this program, plain or under `byway run`; nothing that is
+//! made for a run has a name outside of it, but for ftp's folder (scratch.rs).
+//! Not here: statistics (runner.rs), the command line.
+pub mod duplex;
+pub mod netperf;
+pub mod netpipe;
+mod pattern;
+pub mod place;
+pub mod session;
+pub mod socket;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod veth;
+pub mod worker;
+
+use serde::{Deserialize, Serialize};
+
+/// How the bytes of a block go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Way {
+    /// Loopback, or between hosts.
+    Tcp,
+    /// A pair of UNIX stream sockets.
+    Unix,
+    /// A pair of pipes.
+    Pipe,
+    /// A pair of pipes of the core, called directly.
+    Core,
+}
+
+/// A way, and whether it is tried under `byway run`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backend {
+    pub name: &'static str,
+    pub way: Way,
+    pub carried: bool,
+}
+
+impl Backend {
+    const fn plain(name: &'static str, way: Way) -> Backend {
+        Backend {
+            name,
+            way,
+            carried: false,
+        }
+    }
+    const fn carried(name: &'static str, way: Way) -> Backend {
+        Backend {
+            name,
+            way,
+            carried: true,
+        }
+    }
+}
+
+/// Those of `all` that have these names, in the order of `all`; all if there is no name.
+///
+/// # Errors
+/// A sentence: one is not there.
+pub fn only(all: &[Backend], names: &[String]) -> Result<Vec<Backend>, String> {
+    if let Some(n) = names.iter().find(|n| !all.iter().any(|b| b.name == **n)) {
+        let there: Vec<_> = all.iter().map(|b| b.name).collect();
+        return Err(format!(
+            "there is no backend {n} here; there are: {}",
+            there.join(" ")
+        ));
+    }
+    let wanted = |b: &&Backend| names.is_empty() || names.iter().any(|n| n == b.name);
+    Ok(all.iter().filter(wanted).copied().collect())
+}
