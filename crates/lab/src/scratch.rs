@@ -1,7 +1,7 @@
 //! A folder for files that a measurement needs, which is gone afterwards, also when the measurement is interrupted.
 //!
-//! Invariant: SIGINT, SIGTERM and SIGHUP remove the files and the folder, then do what they do. Only in the process that
-//! made it: who is forked from it leaves it alone.
+//! Invariant: SIGINT, SIGTERM, SIGHUP and SIGPIPE (nobody reads the table any more) remove the files and the folder, then
+//! do what they do. Only in the process that made it: who is forked from it leaves it alone.
 //! Not here: SIGKILL, after which it stays; a SIGINT that only asks a measurement to end (interrupt.rs).
 use crate::interrupt;
 use std::ffi::CString;
@@ -73,7 +73,7 @@ impl Scratch {
 
 /// From now on signals that end the program clear first; or, if Ctrl-C is watched for, only ask (interrupt.rs).
 pub(crate) fn handle_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
         // SAFETY: `clear` only makes async-signal-safe calls.
         unsafe { libc::signal(signal, clear as *const () as libc::sighandler_t) };
     }

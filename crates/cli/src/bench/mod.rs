@@ -46,6 +46,8 @@ pub enum What {
     Netpipe(net::Pipe),
     /// netperf: streams, requests and responses over TCP, UDP and UNIX sockets
     Netperf(net::Perf),
+    /// A file of 520 MB from a real FTP server and to it
+    Ftp(net::File),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
     /// All of them, each beside its published table
@@ -67,6 +69,7 @@ pub fn bench(what: &What) -> i32 {
         What::Grep(w) => one(w, |w| between(w, Bench::Grep, None)),
         What::Netpipe(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Netperf(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
+        What::Ftp(f) => one(&f.wanted, |_| Ok(Box::new(f.workload(&itself()?)?))),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
         What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),

@@ -5,6 +5,7 @@
 //! Not here: what they do (crate lab, net).
 use super::flags::Wanted;
 use byway_lab::interrupt;
+use byway_lab::net::ftp::Ftp;
 use byway_lab::net::netperf::workload::Netperf;
 use byway_lab::net::netpipe::workload::Netpipe;
 use byway_lab::net::place::{Hosts, Place};
@@ -180,6 +181,28 @@ impl Perf {
         let place = self.place.place(&self.wanted, exe)?;
         let options = self.options()?;
         Netperf::new(place, options, self.wanted.quick, &self.place.backends)
+    }
+}
+
+/// What `bench ftp` may be told as well.
+#[derive(Args)]
+pub struct File {
+    #[command(flatten)]
+    pub wanted: Wanted,
+    /// Size of the file, MB [default: 520, or 100 with --quick]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    size: Option<u64>,
+    #[command(flatten)]
+    place: Where,
+}
+
+impl File {
+    /// The workload, of the program at `exe`.
+    pub fn workload(&self, exe: &Path) -> Result<Ftp, String> {
+        let place = self.place.place(&self.wanted, exe)?;
+        let quick = self.wanted.quick;
+        let size = self.size.unwrap_or(if quick { 100 } else { 520 });
+        Ftp::new(place, size, quick, &self.place.backends)
     }
 }
 

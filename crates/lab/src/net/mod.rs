@@ -9,6 +9,7 @@
 //! made for a run has a name outside of it, but for ftp's folder (scratch.rs).
 //! Not here: statistics (runner.rs), the command line.
 pub mod duplex;
+pub mod ftp;
 pub mod netperf;
 pub mod netpipe;
 mod pattern;
@@ -75,4 +76,13 @@ pub fn only(all: &[Backend], names: &[String]) -> Result<Vec<Backend>, String> {
     }
     let wanted = |b: &&Backend| names.is_empty() || names.iter().any(|n| n == b.name);
     Ok(all.iter().filter(wanted).copied().collect())
+}
+
+/// All others with `over`, if it is there: places in `backends`.
+pub fn against(backends: &[Backend], over: &str) -> Vec<(usize, usize)> {
+    let Some(o) = backends.iter().position(|b| b.name == over) else {
+        return vec![];
+    };
+    let others = (0..backends.len()).filter(|&k| k != o);
+    others.map(|k| (k, o)).collect()
 }

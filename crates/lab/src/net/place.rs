@@ -27,7 +27,7 @@ const FAR_LIMIT: Duration = Duration::from_secs(600);
 /// Until a server listens.
 const START: Duration = Duration::from_secs(20);
 /// `byway run` without words of its own.
-const CARRIED: &[&str] = &[];
+pub const CARRIED: &[&str] = &[];
 
 /// Where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +101,8 @@ impl Place {
         Ok(())
     }
 
-    fn second(&self) -> usize {
+    /// Of the server, or where both are on one, that.
+    pub fn second(&self) -> usize {
         self.cpus[1 % self.cpus.len()]
     }
 
@@ -128,6 +129,7 @@ impl Place {
         };
         let job = Job { cpus, peer, work };
         let call = Call {
+            program: None,
             words: vec![COMMAND.into(), job.word()],
             cpus: &job.cpus,
             run,
@@ -150,6 +152,7 @@ impl Place {
             work: Work::Serve(SocketAddr::new(ip, 0)),
         };
         let call = Call {
+            program: None,
             words: vec![COMMAND.into(), job.word()],
             cpus: &job.cpus,
             run,

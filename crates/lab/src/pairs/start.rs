@@ -62,6 +62,7 @@ impl Byway {
         let mut words = vec!["pair-worker".to_string()];
         words.extend(job.words());
         let call = Call {
+            program: None,
             words,
             cpus: &job.cpus,
             run,
@@ -93,12 +94,17 @@ impl Byway {
 
     /// What starts the worker of `call`.
     pub fn command(&self, call: &Call) -> Command {
-        let mut c = Command::new(&self.path);
-        if let Some(words) = call.run {
-            // By itself, so that nobody else's pipes are in its memory.
-            c.args(["run", "--explain", "--private"]).args(words);
-            c.arg("--").arg(&self.path);
-        }
+        let program = call.program.unwrap_or(&self.path);
+        let mut c = match call.run {
+            None => Command::new(program),
+            Some(words) => {
+                let mut c = Command::new(&self.path);
+                // By itself, so that nobody else's pipes are in its memory.
+                c.args(["run", "--explain", "--private"]).args(words);
+                c.arg("--").arg(program);
+                c
+            }
+        };
         c.args(&call.words);
         // A worker that starts others under Byway would not be plain.
         c.env_remove("BYWAY").env_remove("LD_PRELOAD");
@@ -118,6 +124,8 @@ impl Byway {
 
 /// What a worker is started with.
 pub struct Call<'a> {
+    /// This one if none.
+    pub program: Option<&'a Path>,
     /// Its command, and what that is told.
     pub words: Vec<String>,
     pub cpus: &'a [usize],

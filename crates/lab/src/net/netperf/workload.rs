@@ -6,7 +6,7 @@ use super::{BACKENDS, Options, Test, text};
 use crate::child::Failure;
 use crate::net::place::{Hosts, Place};
 use crate::net::worker::Work;
-use crate::net::{Backend, only};
+use crate::net::{Backend, against, only};
 use crate::record::{Metric, Parameters, Record};
 use crate::runner::{Contest, Limits};
 use crate::workload::Workload;
@@ -95,11 +95,7 @@ impl Workload for Netperf {
     ) -> Result<(), Failure> {
         let test = Test::of(case).ok_or(Failure::Said(format!("there is no test {case}")))?;
         let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        let over = names.iter().position(|n| *n == OVER);
-        let others = (0..names.len()).filter(|&k| Some(k) != over);
-        let ratios: Vec<_> = over
-            .map(|over| others.map(|k| (k, over)).collect())
-            .unwrap_or_default();
+        let ratios = against(&self.backends, OVER);
         let metrics = test.metrics();
         let (metric, unit, better) = metrics[0];
         let contest = Contest {

@@ -1,0 +1,154 @@
+//! `ftp`: a large file from an FTP server, and to it: whole programs, as people use them.
+//!
+//! ```text
+//! get   a file --> vsftpd --> curl --> its copy        put   a file --> curl --> vsftpd --> its copy
+//! ```
+//! Invariant: every copy is compared with the file that it was made from. Server, client and files are this measurement's
+//! own, and gone after it; nobody else can log in while it runs.
+//! Not here: the server (server.rs), the client (client.rs), the files (folder.rs).
+//!
+//! Source: "Benchmarks für Networking Stack" (30 July 2008), whose file has 520 MB.
+mod client;
+mod folder;
+mod server;
+mod text;
+
+use super::netperf::workload::OVER;
+use super::place::{CARRIED, Hosts, Place};
+use super::{Backend, Way, against, only};
+use crate::child::Failure;
+use crate::record::{Better, Parameters, Record};
+use crate::runner::{Contest, Limits};
+use crate::workload::Workload;
+use folder::Folder;
+use server::Server;
+use std::io::Read;
+
+pub const CASES: [&str; 2] = ["get", "put"];
+pub const BACKENDS: [Backend; 2] = [
+    Backend::plain("kernel", Way::Tcp),
+    Backend::carried("byway", Way::Tcp),
+];
+const MB: u64 = 1_000_000;
+
+pub struct Ftp {
+    pub place: Place,
+    bytes: u64,
+    quick: bool,
+    backends: Vec<Backend>,
+    /// Once it is prepared: the files, and what the server asks for.
+    ready: Option<(Folder, String)>,
+}
+
+impl Ftp {
+    /// With a file of so many MB; `backends` are names, all if there is none.
+    ///
+    /// # Errors
+    /// A sentence: there is no such backend, or the place is not for it.
+    pub fn new(place: Place, size: u64, quick: bool, backends: &[String]) -> Result<Ftp, String> {
+        if matches!(place.hosts, Hosts::Peer(_)) {
+            return Err("ftp starts its server itself; between two hosts: --hosts veth".into());
+        }
+        Ok(Ftp {
+            place,
+            bytes: size.saturating_mul(MB),
+            quick,
+            backends: only(&BACKENDS, backends)?,
+            ready: None,
+        })
+    }
+
+    /// One run: MB/s.
+    fn one(&self, put: bool, b: &Backend) -> Result<f64, Failure> {
+        let Some((folder, token)) = &self.ready else {
+            return Err(Failure::Said("ftp was not prepared".into()));
+        };
+        let run = b.carried.then_some(CARRIED);
+        let server = Server::start(&self.place, folder, token, run)?;
+        let rate = client::transfer(&self.place, folder, &server, token, put, run)?;
+        drop(server);
+        folder.compare(put)?;
+        Ok(rate)
+    }
+}
+
+/// What nobody guesses.
+fn token() -> std::io::Result<String> {
+    let mut b = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut b)?;
+    Ok(b.iter().map(|x| format!("{x:02x}")).collect())
+}
+
+impl Workload for Ftp {
+    fn name(&self) -> &'static str {
+        "ftp"
+    }
+    fn cases(&self) -> Vec<String> {
+        CASES.map(String::from).into()
+    }
+    fn cpus(&self) -> Vec<usize> {
+        self.place.cpus.clone()
+    }
+
+    fn parameters(&self) -> Parameters {
+        let all = [
+            ("quick", self.quick.into()),
+            ("hosts", self.place.name().into()),
+            ("bytes", self.bytes.into()),
+        ];
+        all.map(|(k, v)| (k.to_string(), v)).into()
+    }
+
+    fn usual(&self) -> Limits {
+        let limits = Limits::usual(self.quick, 10, 60);
+        Limits {
+            least: if self.quick { 3 } else { 5 },
+            ..limits
+        }
+    }
+
+    fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
+        server::find("vsftpd")?;
+        server::find("curl")?;
+        self.place.prepare(record)?;
+        record.notes.push(text::about(self.bytes));
+        self.ready = Some((Folder::new(self.bytes)?, token()?));
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        record: &mut Record,
+        case: &str,
+        limits: &Limits,
+        tick: &mut dyn FnMut(f64),
+    ) -> Result<(), Failure> {
+        let put = case == CASES[1];
+        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
+        let ratios = against(&self.backends, OVER);
+        let contest = Contest {
+            case,
+            metric: "rate",
+            unit: "MB/s",
+            better: Better::More,
+            backends: &names,
+            ratios: &ratios,
+        };
+        let one = |k: usize| Ok(vec![self.one(put, &self.backends[k])?]);
+        let outcome = contest.run(limits, one, tick)?;
+        record.add(&contest, &outcome);
+        Ok(())
+    }
+
+    fn heading(&self) -> Vec<String> {
+        vec![super::text::heading(OVER)]
+    }
+    fn lines(&self, record: &Record, case: &str) -> Vec<String> {
+        super::text::lines(record, case, OVER)
+    }
+    fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
+        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
+        record.notes.push(super::text::SOURCE.into());
+        text::table(record, &names)
+    }
+}
