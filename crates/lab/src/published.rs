@@ -26,6 +26,51 @@ const LSE: &str = include_str!("../published/pipe_linux_lse.csv");
 const LSE_SOURCE: &str = "Linux Scalability Effort, Pipe performance results: Linux 2.5, before 2004; LP: large pipes, \
                           ZC: zero copy";
 
+const NETSTACK: &str = include_str!("../published/netstack_haiku_2008.csv");
+const NETSTACK_SOURCE: &str = "Benchmarks für Networking Stack, 30 July 2008: O. Tappe's machines; MB of netperf -f M: 2^20 bytes";
+
+/// A figure of the networking document.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Network {
+    /// The row that it is in: the system, whether it was in a virtual machine, before or after the changes.
+    pub row: String,
+    pub test: String,
+    /// `send` or `recv`, where the document tells them apart.
+    pub direction: String,
+    pub value: f64,
+}
+
+/// All of one of its tables (`localhost`, `lan`, `ftp_520MB`), in its order.
+pub fn network(table: &str) -> Vec<Network> {
+    let own = lines(NETSTACK).into_iter().filter(|l| l[0] == table);
+    own.filter_map(|l| {
+        let machine = if l[3] == "yes" { "VM" } else { "native" };
+        Some(Network {
+            row: format!("{} ({machine}) {}", l[1], l[2]).trim_end().into(),
+            test: l[4].clone(),
+            direction: l[5].clone(),
+            value: l[6].parse().ok()?,
+        })
+    })
+    .collect()
+}
+
+/// The same as a table, with a column for each direction.
+fn networks(table: &str, title: &str, unit: &'static str) -> Table {
+    let all = network(table).into_iter();
+    let (columns, rows) = of(all.map(|n| {
+        let column = format!("{} {}", n.test, n.direction);
+        (n.row, column.trim_end().into(), Some(n.value))
+    }));
+    Table {
+        title: title.into(),
+        source: NETSTACK_SOURCE,
+        unit,
+        columns,
+        rows,
+    }
+}
+
 /// Those of a workload; none for most.
 pub fn tables(workload: &str) -> Vec<Table> {
     match workload {
@@ -33,6 +78,19 @@ pub fn tables(workload: &str) -> Vec<Table> {
         "bw-pipe" => lse("bw_pipe"),
         "pipeflex" => lse("pipeflex"),
         "grep" => lse("grep"),
+        "netperf" => vec![
+            networks(
+                "localhost",
+                "localhost: streams in MB/s, requests a second",
+                "MB/s, 1/s",
+            ),
+            networks(
+                "lan",
+                "to a Linux server by Gigabit Ethernet: streams in MB/s, requests a second",
+                "MB/s, 1/s",
+            ),
+        ],
+        "ftp" => vec![networks("ftp_520MB", "FTP: a file of 520 MB", "MB/s")],
         _ => vec![],
     }
 }
@@ -126,13 +184,15 @@ impl Table {
             .iter()
             .map(|c| format!("{c:>w$}", w = width(c)))
             .collect();
-        v.push(format!("{:<7}{heads}", self.unit));
+        let names = self.rows.iter().map(|r| r.0.len() + 1);
+        let first = names.chain([7, self.unit.len() + 1]).max().unwrap_or(7);
+        v.push(format!("{:<first$}{heads}", self.unit));
         for (name, cells) in &self.rows {
             let cells = cells.iter().zip(&self.columns).map(|(v, c)| {
                 let text = v.map_or("-".into(), |v| v.to_string());
                 format!("{text:>w$}", w = width(c))
             });
-            v.push(format!("{name:<7}{}", cells.collect::<String>()));
+            v.push(format!("{name:<first$}{}", cells.collect::<String>()));
         }
         v
     }
@@ -172,6 +232,16 @@ mod tests {
             );
         }
         assert!(tables("mbuf").is_empty());
+        let t = &tables("netperf")[0];
+        assert_eq!((t.columns.len(), t.rows.len()), (6, 8));
+        assert_eq!(t.rows[7].0, "Haiku (native) after");
+        assert_eq!(tables("netperf")[1].rows.len(), 2);
+        assert_eq!(tables("ftp")[0].rows[0].1, [Some(51.0), Some(48.0)]);
+        let n = |t| network(t).len();
+        assert_eq!(
+            n("localhost") + n("lan") + n("ftp_520MB"),
+            lines(NETSTACK).len()
+        );
     }
 
     #[test]

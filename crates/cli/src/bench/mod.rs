@@ -17,6 +17,9 @@ mod seeds;
 mod session;
 
 use byway_lab::mbuf::Mbuf;
+use byway_lab::net::ftp::Ftp;
+use byway_lab::net::netperf::workload::Netperf;
+use byway_lab::net::netpipe::workload::Netpipe;
 use byway_lab::pairs::pipeflex::Options;
 use byway_lab::pairs::start::Byway;
 use byway_lab::pairs::{self, Bench, Pairs};
@@ -98,6 +101,28 @@ fn between(w: &Wanted, bench: Bench, flex: Option<Options>) -> Made {
 fn lines(w: &Wanted, size: u64) -> Made {
     let byway = itself()?;
     Ok(Box::new(Pipelines::new(&byway, w.places()?, size, w.quick)))
+}
+
+fn netpipe(w: &Wanted) -> Made {
+    let options = byway_lab::net::netpipe::Options::usual(w.quick);
+    let place = net::here(w, &itself()?)?;
+    Ok(Box::new(Netpipe::new(place, options, w.quick, &[])?))
+}
+
+fn netperf(w: &Wanted) -> Made {
+    let options = byway_lab::net::netperf::Options::usual(w.quick);
+    let place = net::here(w, &itself()?)?;
+    Ok(Box::new(Netperf::new(place, options, w.quick, &[])?))
+}
+
+fn ftp(w: &Wanted) -> Made {
+    let place = net::here(w, &itself()?)?;
+    Ok(Box::new(Ftp::new(
+        place,
+        net::megabytes(w.quick),
+        w.quick,
+        &[],
+    )?))
 }
 
 /// Makes a workload and runs it.

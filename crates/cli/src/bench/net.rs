@@ -196,14 +196,24 @@ pub struct File {
     place: Where,
 }
 
+/// The usual size of the file, MB.
+pub fn megabytes(quick: bool) -> u64 {
+    if quick { 100 } else { 520 }
+}
+
 impl File {
     /// The workload, of the program at `exe`.
     pub fn workload(&self, exe: &Path) -> Result<Ftp, String> {
         let place = self.place.place(&self.wanted, exe)?;
         let quick = self.wanted.quick;
-        let size = self.size.unwrap_or(if quick { 100 } else { 520 });
+        let size = self.size.unwrap_or(megabytes(quick));
         Ftp::new(place, size, quick, &self.place.backends)
     }
+}
+
+/// In this machine, as a workload is without options of its own.
+pub fn here(w: &Wanted, exe: &Path) -> Result<Place, String> {
+    Ok(Place::new(Hosts::Here, w.places()?, Byway::new(exe)))
 }
 
 /// Serves whoever asks at `at`, one after the other, until Ctrl-C; 2 if it cannot.

@@ -4,7 +4,7 @@
 //! Not here: the workloads; the page that is made of the folder (`byway report`).
 use super::flags::{self, Wanted};
 use super::session::{self, Done};
-use super::{Made, between, lines, mbuf};
+use super::{Made, between, ftp, lines, mbuf, netperf, netpipe};
 use byway_lab::pairs::Bench;
 use byway_lab::{interrupt, published, table};
 use clap::Args;
@@ -24,7 +24,7 @@ pub struct Seeds {
 type Entry = (&'static str, fn(&Wanted) -> Made);
 
 /// A document, and a workload of it. To join: a line.
-const ALL: [Entry; 7] = [
+const ALL: [Entry; 10] = [
     ("FIFO Optimization status 4 (FreeBSD, 2009)", |w| {
         between(w, Bench::Fifo, None)
     }),
@@ -41,6 +41,9 @@ const ALL: [Entry; 7] = [
         "mb_alloc: Preliminary Performance Measurements (FreeBSD, 2001)",
         mbuf,
     ),
+    ("its other half: NetPIPE", netpipe),
+    ("Benchmarks für Networking Stack (Haiku, 2008)", netperf),
+    ("Benchmarks für Networking Stack", ftp),
     ("beside them: one byte (lmbench)", |w| {
         between(w, Bench::LatPipe, None)
     }),
@@ -86,6 +89,12 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
             println!();
         }
         println!("{name}: {document}");
+        if let Some(why) = workload.missing() {
+            table::wrapped("left out:", &why)
+                .iter()
+                .for_each(|l| println!("{l}"));
+            continue;
+        }
         let own = Wanted {
             time: (w.runs.is_none()).then_some(whole * usual(workload.as_ref()) / sum),
             json: s.out.as_ref().map(|d| d.join(format!("{name}.json"))),
@@ -97,8 +106,8 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
             Done::Wrong => result = Done::Wrong,
             Done::Well => {}
         }
-        // Its own table has them already.
-        if name != Bench::Fifo.name() {
+        // Their own tables have them already.
+        if ![Bench::Fifo.name(), "netperf", "ftp"].contains(&name) {
             for t in published::tables(name) {
                 println!();
                 t.lines().iter().for_each(|l| println!("{l}"));

@@ -2,67 +2,21 @@
 //!
 //! Invariant: no line is longer than 79 characters; published figures never stand without the words that they are of
 //! another machine, and no ratio is made of the two.
-//! Not here: the tables themselves (netpipe/text.rs, netperf/text.rs, ftp/text.rs).
-//!
-//! Source: published/netstack_haiku_2008.csv, from "Benchmarks für Networking Stack" (30 July 2008; Oliver Tappe's figures).
+//! Not here: the tables themselves (netpipe/text.rs, netperf/text.rs, ftp/text.rs), the published figures (published.rs).
 use crate::pairs::text::short;
+use crate::published::Network;
 use crate::record::Record;
 
-const CSV: &str = include_str!("../../published/netstack_haiku_2008.csv");
-/// What is said of them in the record.
+/// What is said of the published figures in the record.
 pub const SOURCE: &str = "published figures: O. Tappe, July 2008, with netperf -f M (MB: 2^20 bytes) and FTP, on machines of his: other \
      machines and other systems, no ratio is made with them";
 
-/// A line of the published tables.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
-    pub table: &'static str,
-    pub system: &'static str,
-    /// `before` or `after` the changes that the source is about.
-    pub state: &'static str,
-    pub virtualised: bool,
-    pub test: &'static str,
-    /// `send` or `recv`, where the source tells them apart.
-    pub direction: &'static str,
-    pub value: f64,
-}
-
-impl Published {
-    /// The row of the source that it is in.
-    pub fn row(&self) -> String {
-        let what = if self.virtualised { "VM" } else { "native" };
-        format!("{} ({what}) {}", self.system, self.state)
-            .trim_end()
-            .into()
-    }
-}
-
-/// All of a table, in its order.
-pub fn published(table: &str) -> Vec<Published> {
-    let all = CSV.lines().skip(1).filter_map(|l| {
-        let f: Vec<&'static str> = l.trim().split(',').collect();
-        let [table, system, state, virtualised, test, direction, value, _] = f[..] else {
-            return None;
-        };
-        Some(Published {
-            table,
-            system,
-            state,
-            virtualised: virtualised == "yes",
-            test,
-            direction,
-            value: value.parse().ok()?,
-        })
-    });
-    all.filter(|p| p.table == table).collect()
-}
-
-/// Its rows, in its order, without those that repeat.
-pub fn rows(published: &[Published]) -> Vec<String> {
+/// The rows of a published table, in their order.
+pub fn rows(published: &[Network]) -> Vec<String> {
     let mut v: Vec<String> = vec![];
-    for row in published.iter().map(Published::row) {
-        if !v.contains(&row) {
-            v.push(row);
+    for n in published {
+        if !v.contains(&n.row) {
+            v.push(n.row.clone());
         }
     }
     v
@@ -111,18 +65,12 @@ mod tests {
     use crate::record::Better;
 
     #[test]
-    fn every_published_figure_is_read() {
-        let n = |t: &str| published(t).len();
+    fn rows_keep_their_order() {
+        let v = rows(&crate::published::network("localhost"));
         assert_eq!(
-            n("localhost") + n("lan") + n("ftp_520MB"),
-            CSV.lines().count() - 1
+            (v.len(), &v[0][..], &v[7][..]),
+            (8, "Ubuntu (VM)", "Haiku (native) after")
         );
-        assert_eq!((n("localhost"), n("lan"), n("ftp_520MB")), (36, 8, 4));
-        let all = published("localhost");
-        assert_eq!(rows(&all)[0], "Ubuntu (VM)");
-        assert_eq!(rows(&all)[7], "Haiku (native) after");
-        assert_eq!(all[4].direction, "send");
-        assert_eq!((all[4].test, all[4].value), ("UDP_STREAM", 182.0));
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub trait Workload {
     fn weight(&self, _case: &str) -> f64 {
         1.0
     }
+    /// A program that it needs and that is not here: a sentence with the remedy.
+    fn missing(&self) -> Option<String> {
+        None
+    }
     /// Once, before the cases: what the harness takes, notes.
     ///
     /// # Errors

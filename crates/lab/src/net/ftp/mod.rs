@@ -29,6 +29,8 @@ pub const BACKENDS: [Backend; 2] = [
     Backend::plain("kernel", Way::Tcp),
     Backend::carried("byway", Way::Tcp),
 ];
+/// What it starts.
+const PROGRAMS: [&str; 2] = ["vsftpd", "curl"];
 const MB: u64 = 1_000_000;
 
 pub struct Ftp {
@@ -107,9 +109,15 @@ impl Workload for Ftp {
         }
     }
 
+    fn missing(&self) -> Option<String> {
+        let mut all = PROGRAMS.iter().map(|p| server::find(p));
+        all.find_map(|p| p.err().map(|e| e.to_string()))
+    }
+
     fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
-        server::find("vsftpd")?;
-        server::find("curl")?;
+        if let Some(why) = self.missing() {
+            return Err(Failure::Said(why));
+        }
         self.place.prepare(record)?;
         record.notes.push(text::about(self.bytes));
         self.ready = Some((Folder::new(self.bytes)?, token()?));

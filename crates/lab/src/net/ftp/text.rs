@@ -2,8 +2,9 @@
 //!
 //! Invariant: as in net/text.rs.
 use super::CASES;
-use crate::net::text::{published, rows};
+use crate::net::text::rows;
 use crate::pairs::text::short;
+use crate::published::network;
 use crate::record::Record;
 
 /// What is transferred, and how.
@@ -26,10 +27,10 @@ pub fn table(record: &Record, backends: &[&str]) -> Vec<String> {
         let found = record.find(case, b, "rate");
         found.map_or("-".into(), |r| short(r.median))
     };
-    let all = published("ftp_520MB");
+    let all = network("ftp_520MB");
     let said = |row: &str, case: &str| {
         let mut all = all.iter();
-        let found = all.find(|p| p.row() == row && p.test == format!("FTP {case}"));
+        let found = all.find(|p| p.row == row && p.test == format!("FTP {case}"));
         found.map_or("-".into(), |p| short(p.value))
     };
     let mut lines = vec![String::new(), row("MB/s", |c| format!("FTP {c}"))];

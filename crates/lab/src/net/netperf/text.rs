@@ -2,8 +2,9 @@
 //!
 //! Invariant: as in net/text.rs.
 use super::Test;
-use crate::net::text::{Published, published, rows};
+use crate::net::text::rows;
 use crate::pairs::text::short;
+use crate::published::{Network, network};
 use crate::record::Record;
 
 /// The columns of the source.
@@ -32,11 +33,9 @@ fn row(name: &str, cell: impl Fn(Test) -> String) -> String {
 }
 
 /// What the source says of `row` and `test`: one figure, or what was sent and received.
-fn said(all: &[Published], row: &str, test: Test) -> String {
-    let here = all
-        .iter()
-        .filter(|p| p.row() == row && p.test == test.name());
-    let cells = here.map(|p| match p.direction {
+fn said(all: &[Network], row: &str, test: Test) -> String {
+    let here = all.iter().filter(|p| p.row == row && p.test == test.name());
+    let cells = here.map(|p| match &p.direction[..] {
         "" => short(p.value),
         d => format!("{d} {}", short(p.value)),
     });
@@ -70,7 +69,7 @@ pub fn table(record: &Record, backends: &[&str], table: &str) -> Vec<String> {
     {
         return vec![];
     }
-    let all = published(table);
+    let all = network(table);
     let mut lines = vec![
         String::new(),
         row("MB/s (2^20), requests/s", |t| t.name().into()),
