@@ -7,6 +7,7 @@ pub mod compare;
 pub mod csv;
 mod domain;
 pub mod interrupt;
+mod lines;
 pub mod machine;
 pub mod mbuf;
 mod migrations;
