@@ -114,6 +114,8 @@
           }
           if (named) { c.beginPath(); c.arc(x, u.valToPos(p[1], "y", true), 4 * dot, 0, 2 * Math.PI); c.fill(); }
         }
+        // A point that is looked for.
+        if (l.marked) { c.beginPath(); c.arc(u.valToPos(l.marked[0], "x", true), u.valToPos(l.marked[1], "y", true), 8 * dot, 0, 2 * Math.PI); c.stroke(); }
       });
       c.restore();
     }

@@ -218,7 +218,11 @@ impl Workload for Mbuf {
         ])
     }
     fn usual(&self) -> Limits {
-        Limits::usual(self.quick, 20, 90)
+        Limits {
+            // Each run warms up by itself.
+            warm: usize::from(!self.quick),
+            ..Limits::usual(self.quick, 20, 90)
+        }
     }
     /// A run of `burst` is a second or so, and its calm.
     fn weight(&self, case: &str) -> f64 {

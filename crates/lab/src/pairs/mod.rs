@@ -281,6 +281,8 @@ impl Workload for Pairs {
         let least = if self.bench == Bench::Fifo { 10 } else { 7 };
         Limits {
             least: if self.plan.quick { 5 } else { least },
+            // Workers warm up by themselves.
+            warm: usize::from(!self.plan.quick),
             ..Limits::usual(self.plan.quick, quick, full)
         }
     }

@@ -7,8 +7,9 @@
 //! ```
 //! Invariant: a plot has two points at least (else its table says all); what is not ours is `elsewhere`.
 //! Not here: pixels.
+use super::short;
 use crate::published;
-use crate::record::{Record, Row};
+use crate::record::{Ratio, Record, Row, Series};
 use crate::stats::Statistic;
 use serde::Serialize;
 
@@ -39,6 +40,8 @@ pub struct Line {
     pub elsewhere: bool,
     /// x, y, and the interval of y.
     pub points: Vec<[f64; 4]>,
+    /// A point of it that is looked for, marked with a ring; its name says what it is.
+    pub marked: Option<[f64; 2]>,
 }
 
 /// Where a case stands: in which plot, and where on its axis.
@@ -162,9 +165,20 @@ pub fn plots(name: &str, r: &Record) -> Vec<Plot> {
     v
 }
 
+/// What a ratio is of: its case, and its metric where a case has several.
+fn subject(r: &Record, q: &Ratio) -> String {
+    let same = |o: &&Ratio| (&o.case, &o.backend, &o.over) == (&q.case, &q.backend, &q.over);
+    if r.ratios.iter().filter(same).count() > 1 {
+        format!("{} {}", q.case, q.metric.replace('_', " "))
+    } else {
+        q.case.clone()
+    }
+}
+
 /// How many times better, by case: a plot for each that is compared with, or, where one is compared with many, for it.
 fn ratios(name: &str, r: &Record) -> Vec<Plot> {
-    let cases = Cases::of(distinct(r.ratios.iter().map(|q| &q.case)));
+    let subjects: Vec<_> = r.ratios.iter().map(|q| subject(r, q)).collect();
+    let cases = Cases::of(distinct(subjects.iter()));
     let backends = distinct(r.ratios.iter().map(|q| &q.backend));
     let mut overs = distinct(r.ratios.iter().map(|q| &q.over));
     let by_over = overs.len() <= backends.len();
@@ -181,7 +195,7 @@ fn ratios(name: &str, r: &Record) -> Vec<Plot> {
     for group in groups {
         for plot in cases.plots() {
             let line = |line: &String| {
-                let own = r.ratios.iter().filter(|q| {
+                let own = r.ratios.iter().zip(&subjects).filter(|(q, _)| {
                     let (g, l) = if by_over {
                         (&q.over, &q.backend)
                     } else {
@@ -189,7 +203,7 @@ fn ratios(name: &str, r: &Record) -> Vec<Plot> {
                     };
                     g == group && l == line
                 });
-                let places = own.filter_map(|q| Some((q, cases.place(&q.case)?)));
+                let places = own.filter_map(|(q, s)| Some((q, cases.place(s)?)));
                 Line {
                     name: if by_over {
                         line.clone()
@@ -197,6 +211,7 @@ fn ratios(name: &str, r: &Record) -> Vec<Plot> {
                         format!("over {line}")
                     },
                     elsewhere: false,
+                    marked: None,
                     points: places
                         .filter(|(_, p)| p.plot == plot)
                         .map(|(q, p)| [p.x, q.ratio, q.ci95[0], q.ci95[1]])
@@ -248,6 +263,7 @@ fn figures(name: &str, r: &Record) -> Vec<Plot> {
                 Line {
                     name: backend.clone(),
                     elsewhere: false,
+                    marked: None,
                     points: places
                         .filter(|(_, p)| p.plot == plot)
                         .map(|(w, p)| [p.x, w.median, w.ci95[0], w.ci95[1]])
@@ -286,6 +302,7 @@ fn elsewhere(workload: &str, column: &str) -> Vec<Line> {
         Some(Line {
             name: format!("published: {what}"),
             elsewhere: true,
+            marked: None,
             points: (t.rows.iter())
                 .filter_map(|(row, cells)| Some((row.parse().ok()?, cells[c]?)))
                 .map(|(x, y): (f64, f64)| [x, y, y, y])
@@ -298,9 +315,15 @@ fn elsewhere(workload: &str, column: &str) -> Vec<Line> {
         .collect()
 }
 
+/// Curves of single runs of which there are others made of all runs.
+const SINGLE: &str = "block_time";
+
 /// The curves, the first run of each.
 fn curves(name: &str, r: &Record) -> Vec<Plot> {
-    let first = || r.series.iter().filter(|s| s.run == 0);
+    let first = || {
+        let all = r.series.iter();
+        all.filter(|s| s.run == 0 && s.metric != SINGLE)
+    };
     let mut keys: Vec<(&str, &str)> = vec![];
     for s in first() {
         if !keys.contains(&(&s.case, &s.metric)) {
@@ -312,14 +335,16 @@ fn curves(name: &str, r: &Record) -> Vec<Plot> {
             let own: Vec<_> = first()
                 .filter(|s| s.case == case && s.metric == metric)
                 .collect();
-            let lines: Vec<_> = own
-                .iter()
-                .map(|s| Line {
-                    name: s.backend.clone(),
+            let line = |s: &&Series| {
+                let (marked, what) = looked_for(r, s).unzip();
+                Line {
+                    name: s.backend.clone() + &what.unwrap_or_default(),
                     elsewhere: false,
                     points: s.points.iter().map(|p| [p[0], p[1], p[1], p[1]]).collect(),
-                })
-                .collect();
+                    marked,
+                }
+            };
+            let lines: Vec<_> = own.iter().map(line).collect();
             let axis = |k: usize| Axis {
                 label: own[0].units[k].clone(),
                 log: wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
@@ -335,6 +360,30 @@ fn curves(name: &str, r: &Record) -> Vec<Plot> {
             }
         })
         .collect()
+}
+
+/// The point of a curve that its reader looks for, and what it is: where NetPIPE's saturation graph bends, and the latency
+/// with which its signature begins.
+fn looked_for(r: &Record, s: &Series) -> Option<([f64; 2], String)> {
+    match s.metric.as_str() {
+        "saturation" => {
+            let at = r.find(&s.case, &s.backend, "saturation")?;
+            let off = |p: &&[f64; 2]| (p[1].max(1.0).ln() - at.median.max(1.0).ln()).abs();
+            let point = s.points.iter().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+            Some((
+                *point,
+                format!(", saturation {} {}", short(point[1]), s.units[1]),
+            ))
+        }
+        "signature" => {
+            let point = s.points.first()?;
+            Some((
+                *point,
+                format!(", latency {} {}", short(point[0]), s.units[0]),
+            ))
+        }
+        _ => None,
+    }
 }
 
 fn titled(workload: &str, what: &str, plot: Option<&str>) -> String {
@@ -411,6 +460,43 @@ mod tests {
         let p = v.iter().find(|p| p.id == "odd-curve-two-held").unwrap();
         assert_eq!((p.lines.len(), p.lines[0].points.len()), (1, 3));
         assert!(p.y.log && !p.x.log);
+    }
+
+    #[test]
+    fn what_is_looked_for_is_marked() {
+        let mut r = Record::new("netpipe");
+        r.row("block", "tcp", ("saturation", "B", None), &[vec![1000.0]]);
+        for (metric, points) in [
+            ("saturation", [[10.0, 1.0], [12.0, 1024.0], [90.0, 65536.0]]),
+            ("signature", [[10.0, 1.0], [12.0, 80.0], [90.0, 900.0]]),
+            ("throughput", [[1.0, 1.0], [1024.0, 80.0], [65536.0, 900.0]]),
+        ] {
+            r.series.push(Series {
+                case: "block".into(),
+                backend: "tcp".into(),
+                metric: metric.into(),
+                run: 0,
+                units: ["us".into(), "B".into()],
+                points: points.into(),
+            });
+        }
+        let v = plots("netpipe", &r);
+        assert_eq!(v[0].lines[0].marked, Some([12.0, 1024.0]));
+        assert_eq!(v[0].lines[0].name, "tcp, saturation 1024 B");
+        assert_eq!(v[1].lines[0].marked, Some([10.0, 1.0]));
+        assert_eq!(v[1].lines[0].name, "tcp, latency 10.0 us");
+        assert_eq!(v[2].lines[0].marked, None);
+    }
+
+    #[test]
+    fn metrics_of_one_case_stand_apart() {
+        let mut r = Record::new("t");
+        let v = |x: f64| vec![vec![x], vec![x]];
+        for metric in ["at_64", "peak"] {
+            let better = crate::record::Better::More;
+            r.ratio("block", metric, better, ("a", &v(2.0)), ("b", &v(1.0)));
+        }
+        assert_eq!(plots("t", &r)[0].x.names, ["block at 64", "block peak"]);
     }
 
     #[test]

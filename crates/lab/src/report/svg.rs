@@ -228,6 +228,11 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
             1 => chart.draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?,
             _ => chart.draw_series(at.map(|c| Cross::new(c, size, fill)))?,
         };
+        let ring = line
+            .marked
+            .iter()
+            .map(|m| place(&[m[0], m[1], m[1], m[1]], 1));
+        chart.draw_series(ring.map(|c| Circle::new(c, 8, colour.stroke_width(2))))?;
         // Its name, beside the drawing, where it hides nothing.
         let (wide, high) = chart.plotting_area().get_pixel_range();
         let (x, y) = (wide.end + 20, high.start + 12 + 20 * i as i32);

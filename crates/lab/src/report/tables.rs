@@ -133,6 +133,7 @@ pub fn ratios(r: &Record) -> String {
         vec![
             escaped(&q.case),
             format!("{} over {}", escaped(&q.backend), escaped(&q.over)),
+            escaped(&q.metric.replace('_', " ")),
             format!("<span class=\"{class}\">{sign} {}</span>", short(q.ratio)),
             range(q.ci95, q.rounds),
             format!("{:.0} %", 100.0 * Ratio::less_time(q.ratio)),
@@ -142,6 +143,7 @@ pub fn ratios(r: &Record) -> String {
     let h = [
         "case",
         "compared",
+        "metric",
         "times better",
         "95 % interval",
         "less time",
