@@ -30,6 +30,10 @@ refused "nosuchfile" compare nosuchfile nosuchfile
 echo '{"schema": 7}' >seven; refused "schema 7" compare seven seven
 echo 'no' >no; refused "--json FILE" compare no no
 
+refused "give --out DIR" seeds --json x
+refused "there are: fifo grep" seeds nosuch
+refused "--out a place" seeds --quick --out /proc/none lat-pipe
+
 # A record, its samples, its table.
 quick() { "$byway" bench lat-pipe --quick spin "$@"; }
 quick --runs 5 --json a.json --csv a.csv --percentiles 50,99 --save-baseline main >out 2>err; is "bench" $? 0
@@ -62,6 +66,12 @@ refused "trips (2000, then 1)" compare a.json other.json
 "$byway" bench compare a.json slow.json --despite 2>err >out; is "despite nothing" $? 2
 cp slow.json data/byway/baselines/main/lat-pipe.json
 quick --runs 5 --baseline main --fail-on-regression 10 >out; is "better than a baseline" $? 0; has "baseline" "$(cat out)" "verdict"
+
+# Seeds: a record of each workload, the published table beside it, a page of the folder.
+"$byway" bench seeds --quick --time 2 --out all grep >out 2>err; is "seeds" $? 0
+has "seeds" "$(cat out)" "published, other machines: table 1, grep"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""
+"$byway" report all -o page.html >out; is "report" $? 0; has "report" "$(cat out)" "page.html: 1 records"
+is "report: nothing beside it" "$(ls page.html*)" "page.html"
 
 # Ctrl-C: the first keeps what is complete, says so, and leaves no child; the record is partial.
 "$byway" bench lat-pipe --quick --time 600 --width 0.01 --json partial.json >out 2>err & p=$!

@@ -14,8 +14,9 @@
   const size = v => {
     for (const [k, unit] of [[1 << 20, "M"], [1024, "K"]])
       if (v >= k && Number.isInteger(4 * v / k)) return v / k + unit;
-    return short(v);
+    return mark(v);
   };
+  const mark = v => Math.abs(v) >= 1e6 ? v.toExponential().replace("+", "") : short(v);
   const all = [];
 
   // Round values between the two, as many as have room.
@@ -48,6 +49,8 @@
     const on = plot.lines.map(() => true);
     const scale = { x: plot.x.log, y: plot.y.log };
     const dense = xs.length > 40;
+    // A line that turns back is drawn from point to point, not along the axis.
+    const turns = plot.lines.some(l => l.points.some((p, i) => i > 0 && p[0] < l.points[i - 1][0]));
     let drawn = null, index = null;
 
     const stroke = i => plot.lines[i].elsewhere ? colour("--gone") : colour(`--c${i % 7}`);
@@ -105,6 +108,11 @@
       plot.lines.forEach((l, i) => {
         if (!on[i]) return;
         c.strokeStyle = c.fillStyle = stroke(i); c.lineWidth = 2 * dot;
+        if (turns) {
+          c.beginPath();
+          for (const p of l.points) c.lineTo(u.valToPos(p[0], "x", true), u.valToPos(p[1], "y", true));
+          c.stroke();
+        }
         for (const p of l.points) {
           const x = u.valToPos(p[0], "x", true) + (named ? 0.6 * step * ((i + 0.5) / n - 0.5) : 0);
           if (p[3] > p[2]) {
@@ -146,14 +154,14 @@
       };
       const series = plot.lines.map((l, i) => ({
         label: l.name, stroke: stroke(i), width: l.elsewhere ? 1 : 2, dash: l.elsewhere ? [6, 4] : undefined, show: on[i],
-        spanGaps: true, paths: named ? () => null : undefined,
-        points: { show: !named && !dense, size: 7, fill: stroke(i) },
+        spanGaps: true, paths: named || turns ? () => null : undefined,
+        points: { show: !named && !dense && !turns, size: 7, fill: stroke(i) },
       }));
       drawn = new uPlot({
         width, height: (slanted ? 330 : 280) + (width > 700 ? 60 : 0),
         padding: [12, 12, 0, 0],
         legend: { show: false },
-        cursor: { drag: { x: false, y: false }, points: { show: !named } },
+        cursor: { drag: { x: false, y: false }, points: { show: !named && !turns } },
         scales: {
           x: { time: false, distr: scale.x ? 3 : 1, range: () => range(0) },
           y: { distr: scale.y ? 3 : 1, range: () => range(1) },
@@ -163,7 +171,7 @@
             rotate: slanted ? -90 : 0, values: (_, v) => v.map(x => named ? plot.x.names[x] : size(x)) },
           { ...axis, label: plot.y.label, labelSize: 20, size: 52, filter: (_, v) => v,
             splits: (u, _, low, high) => marks(low, high, scale.y, u.bbox.height / devicePixelRatio / 28),
-            values: (_, v) => v.map(short) },
+            values: (_, v) => v.map(mark) },
         ],
         series: [{}, ...series],
         hooks: { draw: [intervals], setCursor: [u => { if (u.cursor.left >= 0) say(u.cursor.idx); }] },

@@ -100,8 +100,9 @@ pub fn measure(
     record.affinity = workload.cpus();
     record.limit(&limits);
     interrupt::watch().map_err(|e| format!("Ctrl-C cannot be waited for: {e}"))?;
-    let bar = ProgressBar::new((STEPS * workload_weight(workload, &cases)) as u64);
-    let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg:18} {eta} left");
+    let (whole, time) = (workload_weight(workload, &cases), limits.time);
+    let bar = ProgressBar::new(STEPS as u64);
+    let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg}");
     bar.set_style(style.map_err(|e| e.to_string())?);
     bar.set_message("getting ready");
     bar.tick();
@@ -121,8 +122,14 @@ pub fn measure(
             time: share_of(left, share),
             ..limits
         };
-        bar.set_message(case.clone());
-        let mut tick = |part: f64| bar.set_position((STEPS * (done + weight * part)) as u64);
+        let mut tick = |part: f64| {
+            let done = (done + weight * part) / whole;
+            bar.set_message(format!(
+                "{case:18} {}",
+                left_of(began.elapsed(), done, time)
+            ));
+            bar.set_position((STEPS * done) as u64);
+        };
         tick(0.0);
         workload
             .measure(&mut record, case, &limits, &mut tick)
@@ -147,6 +154,21 @@ pub fn measure(
 
 fn workload_weight(workload: &dyn Workload, cases: &[String]) -> f64 {
     cases.iter().map(|c| workload.weight(c)).sum()
+}
+
+/// How long it will take, by what is done, but no longer than it may; nothing is known of it before any is.
+fn left_of(spent: Duration, done: f64, most: Duration) -> String {
+    let most = most.saturating_sub(spent).as_secs_f64();
+    let s = if done > 0.0 {
+        (spent.as_secs_f64() * (1.0 - done) / done).min(most)
+    } else {
+        most
+    };
+    match s {
+        s if s > 80_000.0 => String::new(),
+        s if s >= 90.0 => format!("{:.0} min left", s / 60.0),
+        s => format!("{s:.0} s left"),
+    }
 }
 
 fn share_of(time: Duration, share: f64) -> Duration {
@@ -233,6 +255,15 @@ mod tests {
         assert_eq!(said.into_inner(), ["heading", "line 1", "line 2", "line 3"]);
         assert_eq!((r.results.len(), &r.parameters["size"]), (3, &5.into()));
         assert!(r.noise.is_some() && !r.partial);
+    }
+
+    #[test]
+    fn what_is_left_is_by_what_is_done_and_no_longer_than_it_may_be() {
+        let s = Duration::from_secs;
+        assert_eq!(left_of(s(10), 0.25, s(100)), "30 s left");
+        assert_eq!(left_of(s(10), 0.05, s(100)), "2 min left");
+        assert_eq!(left_of(s(0), 0.0, s(60)), "60 s left");
+        assert_eq!(left_of(s(1), 0.0, s(86_400)), "");
     }
 
     #[test]

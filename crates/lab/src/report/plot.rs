@@ -345,9 +345,11 @@ fn curves(name: &str, r: &Record) -> Vec<Plot> {
                 }
             };
             let lines: Vec<_> = own.iter().map(line).collect();
+            // As NetPIPE draws them: throughput is not logarithmic (the page can).
+            let flat = |k: usize| k == 1 && ["throughput", "signature"].contains(&metric);
             let axis = |k: usize| Axis {
                 label: own[0].units[k].clone(),
-                log: wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
+                log: !flat(k) && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
                 names: vec![],
             };
             Plot {
@@ -486,6 +488,11 @@ mod tests {
         assert_eq!(v[1].lines[0].marked, Some([10.0, 1.0]));
         assert_eq!(v[1].lines[0].name, "tcp, latency 10.0 us");
         assert_eq!(v[2].lines[0].marked, None);
+        let logs = |p: &Plot| (p.x.log, p.y.log);
+        assert_eq!(
+            v.iter().map(logs).collect::<Vec<_>>(),
+            [(false, true), (false, false), (true, false)]
+        );
     }
 
     #[test]

@@ -123,10 +123,15 @@ fn marks(log: bool, low: f64, high: f64) -> Vec<f64> {
 /// A mark's value: no more digits than it has.
 fn tick(v: f64) -> String {
     let text = short(v);
-    if text.contains('.') && !text.contains('e') {
-        return text.trim_end_matches('0').trim_end_matches('.').into();
+    let (digits, power) = match text.split_once('e') {
+        Some((d, p)) => (d, format!("e{p}")),
+        None => (&text[..], String::new()),
+    };
+    if !digits.contains('.') {
+        return text;
     }
-    text
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}{power}")
 }
 
 /// The file.
@@ -269,7 +274,7 @@ mod tests {
     fn marks_have_no_more_digits_than_they_need() {
         assert_eq!(
             [0.0, 0.5, 1000.0, 2.5e8].map(tick),
-            ["0", "0.5", "1000", "2.500e8"]
+            ["0", "0.5", "1000", "2.5e8"]
         );
     }
 }
