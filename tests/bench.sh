@@ -30,6 +30,8 @@ refused "nosuchfile" compare nosuchfile nosuchfile
 echo '{"schema": 7}' >seven; refused "schema 7" compare seven seven
 echo 'no' >no; refused "--json FILE" compare no no
 
+refused "give --baseline NAME" lat-pipe --fail-on-regression 5
+refused "make one with --save-baseline" seeds --quick --baseline nosuch
 refused "give --out DIR" seeds --json x
 refused "there are: fifo grep" seeds nosuch
 refused "--out a place" seeds --quick --out /proc/none lat-pipe

@@ -5,6 +5,7 @@
 use super::baseline;
 use byway_lab::machine;
 use byway_lab::pairs::pipeflex::Options;
+use byway_lab::record::Record;
 use byway_lab::runner::Limits;
 use clap::Args;
 use std::path::PathBuf;
@@ -143,6 +144,19 @@ impl Wanted {
             l.time = Duration::from_secs(86_400);
         }
         Ok(l)
+    }
+
+    /// The baseline of a workload, if one is wanted, or why it cannot be compared with.
+    pub fn compared_with(&self, workload: &str) -> Result<Option<Record>, String> {
+        let threshold = self.gate.threshold()?;
+        match &self.baseline {
+            Some(name) => baseline::load(name, workload).map(Some),
+            None if threshold.is_some() => Err(
+                "--fail-on-regression has nothing to compare with; give --baseline NAME as well"
+                    .into(),
+            ),
+            None => Ok(None),
+        }
     }
 
     /// The percentiles.
@@ -325,6 +339,13 @@ mod tests {
             of("x --fail-on-regression 5000")
                 .unwrap_err()
                 .contains("give")
+        );
+        let with = |words: &str| parsed(words)?.wanted.compared_with("t").map(|_| ());
+        assert_eq!(with("x"), Ok(()));
+        assert!(
+            with("x --fail-on-regression 5")
+                .unwrap_err()
+                .contains("--baseline")
         );
         assert!(of("x --baseline ../x").unwrap_err().contains("not a name"));
     }

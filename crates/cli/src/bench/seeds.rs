@@ -79,6 +79,10 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
     }
     // What cannot be is said now, not after minutes.
     w.limits(all[0].1.usual())?;
+    w.parts()?;
+    for (_, m) in all.iter().filter(|(_, m)| m.missing().is_none()) {
+        w.compared_with(m.name())?;
+    }
     let usual = |m: &dyn byway_lab::workload::Workload| m.usual().time.as_secs_f64();
     let sum: f64 = all.iter().map(|(_, m)| usual(m.as_ref())).sum();
     let whole = w.time.unwrap_or(if w.quick { QUICK } else { FULL });

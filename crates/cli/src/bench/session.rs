@@ -41,11 +41,7 @@ pub fn run(workload: &mut dyn Workload, w: &Wanted) -> Result<Done, String> {
         }
     };
     // What cannot be compared is said before it is measured.
-    w.gate.threshold()?;
-    let baseline = match &w.baseline {
-        Some(name) => Some(baseline::load(name, workload.name())?),
-        None => None,
-    };
+    let baseline = w.compared_with(workload.name())?;
     let record = measure(workload, w, &say)?;
     table::footer(&record).iter().for_each(|l| say(l));
     if let Some(to) = &w.json {
