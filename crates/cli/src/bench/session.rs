@@ -5,9 +5,10 @@
 //! Not here: when a case ends (lab, runner.rs).
 use super::flags::Wanted;
 use super::{against, baseline};
+use byway_lab::child::Failure;
 use byway_lab::noise::{self, Watch};
 use byway_lab::record::Record;
-use byway_lab::runner::{Ended, Limits};
+use byway_lab::runner::Limits;
 use byway_lab::workload::Workload;
 use byway_lab::{csv, interrupt, table};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -103,14 +104,19 @@ pub fn measure(
     bar.set_message("getting ready");
     bar.tick();
     let watch = Watch::begin();
-    workload
-        .prepare(&mut record, &cases)
-        .map_err(|e| e.to_string())?;
+    match workload.prepare(&mut record, &cases) {
+        // Before there is anything.
+        Err(Failure::Interrupted) => record.partial = true,
+        done => done.map_err(|e| e.to_string())?,
+    }
     record.parameters = workload.parameters();
     bar.suspend(|| workload.heading().iter().for_each(|l| say(l)));
     let began = Instant::now();
     let mut done = 0.0;
     for (i, case) in cases.iter().enumerate() {
+        if record.partial {
+            break;
+        }
         let weight = workload.weight(case);
         let share = weight / workload_weight(workload, &cases[i..]);
         let left = limits.time.saturating_sub(began.elapsed());
@@ -127,17 +133,11 @@ pub fn measure(
             bar.set_position((STEPS * done) as u64);
         };
         tick(0.0);
-        workload
-            .measure(&mut record, case, &limits, &mut tick)
-            .map_err(|e| format!("{}: {case}: {e}", workload.name()))?;
-        bar.suspend(|| workload.lines(&record, case).iter().for_each(|l| say(l)));
-        if record
-            .ended
-            .last()
-            .is_some_and(|e| e.by == Ended::Interrupt)
-        {
-            break;
+        match workload.measure(&mut record, case, &limits, &mut tick) {
+            Err(Failure::Interrupted) => record.partial = true,
+            done => done.map_err(|e| format!("{}: {case}: {e}", workload.name()))?,
         }
+        bar.suspend(|| workload.lines(&record, case).iter().for_each(|l| say(l)));
         done += weight;
     }
     bar.finish_and_clear();
@@ -174,7 +174,6 @@ fn share_of(time: Duration, share: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use byway_lab::child::Failure;
     use byway_lab::record::{Better, Parameters};
     use byway_lab::runner::Contest;
     use std::cell::RefCell;
@@ -183,6 +182,7 @@ mod tests {
     struct Fake {
         times: Vec<Duration>,
         wrong: bool,
+        interrupted: bool,
     }
 
     impl Workload for Fake {
@@ -203,6 +203,12 @@ mod tests {
         }
         fn weight(&self, case: &str) -> f64 {
             case.parse().unwrap_or(1.0)
+        }
+        fn prepare(&mut self, _: &mut Record, _: &[String]) -> Result<(), Failure> {
+            if self.interrupted {
+                return Err(Failure::Interrupted);
+            }
+            Ok(())
         }
         fn measure(
             &mut self,
@@ -240,6 +246,7 @@ mod tests {
         let mut fake = Fake {
             times: vec![],
             wrong: false,
+            interrupted: false,
         };
         let said = RefCell::new(vec![]);
         let say = |s: &str| said.borrow_mut().push(s.to_string());
@@ -251,6 +258,19 @@ mod tests {
         assert_eq!(said.into_inner(), ["heading", "line 1", "line 2", "line 3"]);
         assert_eq!((r.results.len(), &r.parameters["size"]), (3, &5.into()));
         assert!(r.noise.is_some() && !r.partial);
+    }
+
+    #[test]
+    fn interrupted_before_there_is_anything_it_is_partial() {
+        let mut fake = Fake {
+            times: vec![],
+            wrong: false,
+            interrupted: true,
+        };
+        let r = measure(&mut fake, &Wanted::default(), &|_| ()).unwrap();
+        assert!(r.partial && r.results.is_empty() && fake.times.is_empty());
+        let done = run(&mut fake, &Wanted::default());
+        assert!(matches!(done, Ok(Done::Interrupted)));
     }
 
     #[test]
@@ -267,6 +287,7 @@ mod tests {
         let mut fake = Fake {
             times: vec![],
             wrong: true,
+            interrupted: false,
         };
         assert!(matches!(
             run(&mut fake, &Wanted::default()),
@@ -283,6 +304,7 @@ mod tests {
         let mut fake = Fake {
             times: vec![],
             wrong: false,
+            interrupted: false,
         };
         let e = run(&mut fake, &w).err().unwrap();
         assert!(e.contains("--json a place"), "{e}");
