@@ -1,0 +1,127 @@
+//! An end's channel in shared memory, and who calls.
+//!
+//! Invariant: a channel stands for the kernel's pipe with its device and inode, and stays its own as long as anybody has
+//! that pipe open (collect.rs); an end keeps its descriptor open, so its channel stays.
+//! Not here: what an end does with it.
+use crate::{collect, home, kernel, thread};
+use byway_mem::registry;
+use byway_pipe::Me;
+use byway_pipe::channel::{Channel, Holders};
+use byway_pipe::clusters;
+use byway_sys::file::{self, Ident};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A carried pipe, as the ends of this process have it.
+#[derive(Clone, Copy)]
+pub struct Carried {
+    pub channel: &'static Channel,
+    me: Me,
+}
+
+/// What a new channel has counted before: enough for its first write to open the ring.
+const WORTH: u64 = 1 << 20;
+
+impl Carried {
+    /// The channel of the pipe behind `fd`, which nobody else has yet.
+    pub fn new_pipe(fd: &OwnedFd) -> Option<Carried> {
+        let id = file::identity(kernel::number(fd))?;
+        Carried::enter(kernel::number(fd), id, Holders::Nameless)
+    }
+
+    /// The channel of a pipe that somebody else made, if it is carried.
+    pub fn find(fd: &OwnedFd) -> Option<Carried> {
+        let id = file::identity(kernel::number(fd))?;
+        let d = home::home().ok()?.domain;
+        let slot = registry::find(d, id.dev, id.ino)?;
+        Carried::at(slot)
+    }
+
+    /// The channel of the FIFO behind `fd`, which only this library opens.
+    pub fn fifo(fd: &OwnedFd) -> Option<Carried> {
+        let fd = kernel::number(fd);
+        let id = file::identity(fd)?;
+        let h = home::home().ok()?;
+        let c = registry::alone(&h.domain, thread::id(), || {
+            match registry::find(h.domain, id.dev, id.ino) {
+                Some(slot) => Carried::at(slot),
+                None => Carried::enter(fd, id, Holders::Known),
+            }
+        })?;
+        byway_pipe::fifo::renew(&c.me(true), c.channel, fd);
+        // Only this library opens it: that it has begun a new life changes nothing.
+        c.channel
+            .facts
+            .0
+            .holders
+            .store(Holders::Known as u32, Relaxed);
+        Some(c)
+    }
+
+    fn enter(fd: usize, id: Ident, holders: Holders) -> Option<Carried> {
+        let d = home::home().ok()?.domain;
+        let slot = registry::claim(d, id.dev, id.ino).or_else(|| {
+            collect::collect(d);
+            registry::claim(d, id.dev, id.ino)
+        })?;
+        let c = Carried::at(slot)?;
+        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
+        c.channel
+            .reset(if size > 0 { size as usize } else { 65536 });
+        let f = &c.channel.facts.0;
+        f.holders.store(holders as u32, Relaxed);
+        f.run.store(std::process::id(), Relaxed);
+        c.channel.writer.0.native_bytes.store(WORTH, Relaxed);
+        registry::publish(d, slot, id.ino);
+        Some(c)
+    }
+
+    fn at(slot: usize) -> Option<Carried> {
+        let h = home::home().ok()?;
+        let me = Me {
+            tid: 0,
+            rseq: true,
+            domain: h.domain,
+            cpus: h.cpus,
+            spin: true,
+            abandoned: |_, _| false,
+            // A stranger has no way to these pipes.
+            heard: || false,
+            access: |_, _, _| true,
+        };
+        let channel = Channel::at(h.domain, slot)?;
+        Some(Carried { channel, me })
+    }
+
+    /// The calling thread; `spin`: whether it may wait a little without sleeping.
+    #[inline]
+    pub fn me(&self, spin: bool) -> Me {
+        Me {
+            tid: thread::id(),
+            spin,
+            ..self.me
+        }
+    }
+
+    /// A reader has gone: writers ask the kernel before the next write whether it was the last.
+    fn gone(&self) {
+        self.me.domain.header().death_epoch.fetch_add(1, Relaxed);
+    }
+
+    /// The channel is about to rest: what memory it does not need goes back.
+    pub fn rest(&self) {
+        let me = self.me(false);
+        clusters::trim(&me, &clusters::user(&me), self.channel);
+    }
+}
+
+/// Of a reader, the field after its descriptor: tells of its end once that is closed.
+pub struct Farewell(pub Option<Carried>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if let Some(c) = self.0 {
+            c.gone();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Slots of pipes that nobody has open any more: found by asking the kernel who has what, when there is no free one.
+//!
+//! Invariant: a slot is freed only if no process of this user had its pipe open at a moment after the slot was seen. Who
+//! cannot be asked (a process of another user's) has none: the domain is this user's.
+//! Not here: the rings' memory at rest (carried.rs).
+use crate::thread;
+use byway_mem::cache::User;
+use byway_mem::domain::Domain;
+use byway_mem::layout::CHANNELS;
+use byway_mem::{registry, sweep};
+use byway_pipe::channel::Channel;
+use byway_pipe::clusters;
+use byway_sys::process;
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+/// Frees every slot whose pipe is gone, and brings home what dead processes held.
+pub fn collect(d: Domain) {
+    let u = User::new(d, process::getpid(), thread::id());
+    registry::alone(&d, thread::id(), || {
+        let before: Vec<(usize, (u64, u64))> = (0..CHANNELS)
+            .filter_map(|i| registry::object(d, i).map(|key| (i, key)))
+            .collect();
+        let open = open_pipes();
+        for (i, key) in before {
+            if !open.contains(&key)
+                && registry::object(d, i) == Some(key)
+                && let Some(ch) = Channel::at(d, i)
+            {
+                clusters::give(&u, ch, |_| false);
+                registry::release(d, i);
+            }
+        }
+    });
+    sweep::sweep(&u, |f| reach(d, f));
+}
+
+/// Every unit of memory that a channel has.
+pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
+    for i in 0..CHANNELS {
+        if registry::inode(d, i).is_some()
+            && let Some(ch) = Channel::at(d, i)
+        {
+            clusters::reach(ch, f);
+        }
+    }
+}
+
+/// Device and inode of every pipe and FIFO that a process of this user has open.
+fn open_pipes() -> HashSet<(u64, u64)> {
+    let mut all = HashSet::new();
+    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if !p.file_name().as_encoded_bytes()[0].is_ascii_digit() {
+            continue;
+        }
+        let fds = fs::read_dir(p.path().join("fd"));
+        for fd in fds.into_iter().flatten().flatten() {
+            if let Ok(m) = fs::metadata(fd.path())
+                && m.file_type().is_fifo()
+            {
+                all.insert((m.dev(), m.ino()));
+            }
+        }
+    }
+    all
+}

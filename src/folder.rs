@@ -1,0 +1,47 @@
+//! The user's folder of shared memory.
+//!
+//! Invariant: a folder is used only if it is this user's and nobody else can write into it.
+//! Not here: what lies in it.
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The folder: `BYWAY_SHM`, or the usual one.
+pub fn folder() -> PathBuf {
+    std::env::var_os("BYWAY_SHM").map_or_else(
+        || PathBuf::from(format!("/dev/shm/byway-{}", user())),
+        PathBuf::from,
+    )
+}
+
+/// The effective user's id.
+pub fn user() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes the folder `dir` if it is not there, and checks whose it is.
+///
+/// # Errors
+/// A sentence: what is wrong with it, and what to try.
+pub fn usable(dir: &Path) -> Result<(), String> {
+    let say = |e: io::Error| {
+        format!(
+            "shared-memory folder {}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs",
+            dir.display()
+        )
+    };
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(say(e)),
+        _ => {}
+    }
+    let m = fs::symlink_metadata(dir).map_err(say)?;
+    if !m.is_dir() || m.uid() != user() || m.mode() & 0o022 != 0 {
+        return Err(format!(
+            "shared-memory folder {}: not a folder that only you can write; chmod 700 it, remove it, or set BYWAY_SHM to another",
+            dir.display()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The domain that the native programs of a user share: joined with the first pipe, removed by the last process.
+//!
+//! ```text
+//! /dev/shm/byway-UID/native-VERSION-SPACE/    SPACE: the pid name space in which all process ids are meant
+//!     memory                                  the domain; every process that uses it has it locked (shared)
+//!     NAME                                    the FIFOs of that name (fifo.rs)
+//! ```
+//! Invariant: whoever has the file locked finds it there, and nobody joins or removes but under the folder's lock. The lock
+//! is the kernel's, so a killed process has left; what it left behind goes with the next one that comes.
+//! unsafe: maps the domain. Not here: channels.
+use crate::folder;
+use byway_mem::domain::Domain;
+use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
+use byway_sys::{clock, process};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The joined domain.
+pub struct Home {
+    pub domain: Domain,
+    pub folder: PathBuf,
+    /// CPUs that the process might use when it joined.
+    pub cpus: u32,
+    /// Locked for as long as the process lives, or a child that it forked.
+    file: File,
+}
+
+static JOINED: AtomicPtr<Home> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The domain, joined with the first call.
+///
+/// # Errors
+/// A sentence: why there is none, and what to try.
+pub fn home() -> Result<&'static Home, String> {
+    static JOINING: Mutex<()> = Mutex::new(());
+    // ORDER: what it points to is complete; a value that was set stays.
+    let p = JOINED.load(Ordering::Acquire);
+    // SAFETY: null, or leaked below.
+    if let Some(h) = unsafe { p.as_ref() } {
+        return Ok(h);
+    }
+    let _one = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
+    // ORDER: as above.
+    // SAFETY: as above.
+    if let Some(h) = unsafe { JOINED.load(Ordering::Acquire).as_ref() } {
+        return Ok(h);
+    }
+    let h: &'static Home = Box::leak(Box::new(join()?));
+    // ORDER: complete before it is found.
+    JOINED.store(std::ptr::from_ref(h).cast_mut(), Ordering::Release);
+    // SAFETY: `leave` is a plain function.
+    unsafe { libc::atexit(leave) };
+    Ok(h)
+}
+
+fn join() -> Result<Home, String> {
+    if std::env::var_os("BYWAY").is_some_and(|v| !v.is_empty()) {
+        return Err("`byway run` carries this process's pipes, or BYWAY=off says that nobody does; start it without, or unset BYWAY".into());
+    }
+    let above = folder::folder();
+    let space = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+    let dir = above.join(format!("native-{VERSION}-{space}"));
+    for _ in 0..5 {
+        folder::usable(&above)?;
+        // The last one of others may remove the empty folders in between.
+        if folder::usable(&dir).is_err() && !above.exists() {
+            continue;
+        }
+        folder::usable(&dir)?;
+        let Ok(lock) = hold(&dir) else { continue };
+        let same = |m: fs::Metadata| lock.metadata().is_ok_and(|l| l.ino() == m.ino());
+        if !fs::metadata(&dir).is_ok_and(same) {
+            continue;
+        }
+        let path = dir.join("memory");
+        let say = |e: io::Error| {
+            format!(
+                "{}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs with room",
+                path.display()
+            )
+        };
+        let (domain, file) = match existing(&path).map_err(say)? {
+            Some(found) => found,
+            None => {
+                empty(&dir);
+                create(&path).map_err(|e| {
+                    let _ = fs::remove_file(&path);
+                    say(e)
+                })?
+            }
+        };
+        return Ok(Home {
+            domain,
+            folder: dir,
+            cpus: process::allowed_cpus(),
+            file,
+        });
+    }
+    Err(format!(
+        "shared-memory folder {}: it vanishes again and again",
+        dir.display()
+    ))
+}
+
+/// Holds the folder until the value is dropped.
+fn hold(dir: &Path) -> io::Result<File> {
+    let f = File::open(dir)?;
+    lock(&f, libc::LOCK_EX)?;
+    Ok(f)
+}
+
+fn lock(f: &File, how: i32) -> io::Result<()> {
+    loop {
+        // SAFETY: a descriptor of ours.
+        if unsafe { libc::flock(f.as_raw_fd(), how) } == 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut how = fs::OpenOptions::new();
+    how.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+    how.open(path)
+}
+
+/// The domain that living processes have; `None` if there is none, or nobody has it.
+fn existing(path: &Path) -> io::Result<Option<(Domain, File)>> {
+    let f = match open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        f => f?,
+    };
+    if lock(&f, libc::LOCK_EX | libc::LOCK_NB).is_ok() {
+        return Ok(None);
+    }
+    lock(&f, libc::LOCK_SH)?;
+    let mut name = path.as_os_str().as_bytes().to_vec();
+    name.push(0);
+    let d = Domain::join(&name).map_err(|e| io::Error::from_raw_os_error(-e as i32))?;
+    Ok(Some((d, f)))
+}
+
+/// Removes what the dead left: their memory, and their FIFOs.
+fn empty(dir: &Path) {
+    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(e.path());
+    }
+}
+
+fn create(path: &Path) -> io::Result<(Domain, File)> {
+    let g = Geometry::of(SLABS);
+    let mut how = fs::OpenOptions::new();
+    how.read(true).write(true).create_new(true).mode(0o600);
+    let f = how.open(path)?;
+    lock(&f, libc::LOCK_SH)?;
+    f.set_len(g.bytes as u64)?;
+    // What everybody touches is reserved now: a full folder is an error here, never SIGBUS later.
+    // SAFETY: a descriptor of ours.
+    match unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, g.reserved() as i64) } {
+        0 => {}
+        e => return Err(io::Error::from_raw_os_error(e)),
+    }
+    // SAFETY: a new shared mapping of the whole file, which stays for the life of the process.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            g.bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            f.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: mapped above, of that size.
+    let d = unsafe { Domain::over(base.cast(), g.slabs) };
+    d.lay_out();
+    let (h, relaxed) = (d.header(), Ordering::Relaxed);
+    // No service: the first process of the name space stands for it, and lives as long as anybody here.
+    h.creator.store(1, relaxed);
+    h.cpus.store(process::allowed_cpus(), relaxed);
+    h.cycles_per_us.store(cycles_per_us(), relaxed);
+    // ORDER: the rest of the header before the mark that makes it a domain.
+    h.magic.store(MAGIC, Ordering::Release);
+    Ok((d, f))
+}
+
+/// The cycle counter's rate, over a tenth of a millisecond: an error under 1 %.
+fn cycles_per_us() -> u32 {
+    let (t, c) = (Instant::now(), clock::now());
+    while t.elapsed() < Duration::from_micros(100) {
+        std::hint::spin_loop();
+    }
+    let d = clock::now() - c;
+    (u128::from(d) * 1000 / t.elapsed().as_nanos().max(1)) as u32
+}
+
+/// At the end of a process: if no other has the domain, nothing of it stays.
+extern "C" fn leave() {
+    // ORDER: as in `home`.
+    let p = JOINED.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `home`.
+    let Some(h) = (unsafe { p.as_ref() }) else {
+        return;
+    };
+    let Ok(_lock) = hold(&h.folder) else { return };
+    let path = h.folder.join("memory");
+    let of = |m: io::Result<fs::Metadata>| m.map(|m| (m.dev(), m.ino())).ok();
+    // A program that closed every descriptor may have another file there by now.
+    if of(h.file.metadata()) != of(fs::metadata(&path)) {
+        return;
+    }
+    // A child that this process forked shares its lock, and goes on. Else it is released here, and nobody else's is.
+    // SAFETY: a descriptor of ours; nothing uses it any more.
+    unsafe { libc::close(h.file.as_raw_fd()) };
+    if open(&path).is_ok_and(|f| lock(&f, libc::LOCK_EX | libc::LOCK_NB).is_ok()) {
+        empty(&h.folder);
+        let _ = fs::remove_dir(&h.folder);
+        if std::env::var_os("BYWAY_SHM").is_none()
+            && let Some(above) = h.folder.parent()
+        {
+            // Only an empty folder goes.
+            let _ = fs::remove_dir(above);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The end that bytes are read from.
+//!
+//! Invariant: between two calls either nothing is known of the reader, or it is *armed*: the channel counts it as asleep,
+//! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
+//! Not here: the protocol (crate pipe, read.rs).
+use crate::carried::{Carried, Farewell};
+use crate::kernel::{self, attempted, number, said};
+use byway_pipe::channel::Why;
+use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::read::{self, Armed};
+use byway_pipe::{Step, handback, policy};
+use byway_sys::errno::EAGAIN;
+use byway_sys::file;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// A rest this long gives the ring's memory back.
+const REST: Duration = Duration::from_millis(20);
+
+/// The read end of a pipe or FIFO.
+///
+/// Clones, also in other processes, share one stream: each byte goes to one of them. Two that sleep at the same time make
+/// the pipe the kernel's for good.
+pub struct Reader {
+    fd: OwnedFd,
+    pub(crate) carried: Option<Carried>,
+    armed: Option<Armed>,
+    /// After `fd`: it tells of the close.
+    _farewell: Farewell,
+}
+
+impl Reader {
+    pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Reader {
+        Reader {
+            fd,
+            carried,
+            armed: None,
+            _farewell: Farewell(carried),
+        }
+    }
+
+    /// The reader of a pipe whose descriptor came from elsewhere: inherited over exec(2), or of another program's.
+    ///
+    /// It is carried if a process of this user made it with this library. Then O_NONBLOCK is cleared: `try_read` does not wait
+    /// anyhow.
+    ///
+    /// # Errors
+    /// `InvalidInput`: not a pipe, or not open for reading.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Reader> {
+        let mode = file::fcntl(number(&fd), file::F_GETFL, 0) as i32 & libc::O_ACCMODE;
+        if !file::identity(number(&fd)).is_some_and(|i| i.fifo) || mode == libc::O_WRONLY {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not the read end of a pipe; pass the descriptor that its maker got",
+            ));
+        }
+        let carried = Carried::find(&fd);
+        if carried.is_some() {
+            kernel::blocking(&fd)?;
+        }
+        Ok(Reader::over(fd, carried))
+    }
+
+    /// Another reader of the same stream, as dup(2) makes it.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn try_clone(&self) -> io::Result<Reader> {
+        Ok(Reader::over(self.fd.try_clone()?, self.carried))
+    }
+
+    /// Whether bytes go through shared memory, or would with the next write.
+    pub fn is_carried(&self) -> bool {
+        self.carried
+            .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
+    }
+
+    /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something.
+    pub fn try_read(&mut self, b: &mut [u8]) -> io::Result<usize> {
+        self.attempt(b, false)?
+            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    /// As `read`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// `TimedOut`: nothing came. `Interrupted`: a signal handler ran meanwhile.
+    pub fn read_timeout(&mut self, b: &mut [u8], most: Duration) -> io::Result<usize> {
+        self.read_until(b, Instant::now().checked_add(most))
+    }
+
+    pub(crate) fn read_until(&mut self, b: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
+        loop {
+            if let Some(n) = self.attempt(b, true)? {
+                return Ok(n);
+            }
+            self.sleep(until)?;
+        }
+    }
+
+    /// After an attempt that found nothing: sleeps until the descriptor tells of something.
+    pub(crate) fn sleep(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let fd = number(&self.fd);
+        if let Some(c) = self.carried {
+            let soon = Instant::now() + REST;
+            if until.is_none_or(|t| t > soon) {
+                if kernel::wait(fd, libc::POLLIN, Some(soon))?.is_some() {
+                    return Ok(());
+                }
+                c.rest();
+            }
+        }
+        match kernel::wait(fd, libc::POLLIN, until)? {
+            Some(_) => Ok(()),
+            None => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "nothing was written to the pipe in that time",
+            )),
+        }
+    }
+
+    /// The end of being counted as asleep.
+    pub(crate) fn disarm(&mut self) {
+        if let (Some(a), Some(c)) = (self.armed.take(), self.carried) {
+            read::finish(&c.me(false), c.channel, a, EAGAIN);
+        }
+    }
+
+    /// What is there; `None`: nothing, and the reader is armed.
+    #[inline]
+    pub(crate) fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<usize>> {
+        if b.is_empty() {
+            return Ok(Some(0));
+        }
+        self.disarm();
+        let Some(c) = self.carried else {
+            return attempted(kernel::read(number(&self.fd), b));
+        };
+        let (me, fd) = (c.me(spin), number(&self.fd));
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut armed = Armed::NOT;
+        let at = Cursor::new(&v);
+        match read::read(&me, c.channel, fd, at, b.len(), 0, &mut armed) {
+            Step::Done(n) => said(n).map(Some),
+            step => self.natively(&c, step, armed, b),
+        }
+    }
+
+    /// The kernel's turn.
+    #[cold]
+    fn natively(
+        &mut self,
+        c: &Carried,
+        step: Step,
+        armed: Armed,
+        b: &mut [u8],
+    ) -> io::Result<Option<usize>> {
+        let (me, ch, fd) = (c.me(false), c.channel, number(&self.fd));
+        let n = kernel::read(fd, b);
+        if step != Step::NativeCounted {
+            return attempted(n);
+        }
+        if n == EAGAIN {
+            self.armed = Some(armed);
+            return Ok(None);
+        }
+        read::finish(&me, ch, armed, n);
+        let done = said(n)?;
+        if done == 0 || done == b.len() || ch.t().closed() {
+            return Ok(Some(done));
+        }
+        // A bell brought the first bytes of a write; the rest of it is in the ring.
+        let was = ch.t().w();
+        policy::let_publish(&me, || ch.t().wl() != 0 && ch.t().w() == was);
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut at = Cursor::new(&v);
+        at.advance(done);
+        let mut armed = Armed::NOT;
+        match read::read(&me, ch, fd, at, b.len(), done, &mut armed) {
+            Step::Done(n) => said(n).map(Some),
+            _ => Ok(Some(done)),
+        }
+    }
+
+    /// Gives the pipe to the kernel for good, every byte in order, and this end with it: for a program that knows nothing of
+    /// this library.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        let fd = self.fd.try_clone()?;
+        self.disarm();
+        if let Some(c) = self.carried.take() {
+            let me = c.me(false);
+            handback::hand_back(&me, c.channel, number(&self.fd), true, Why::Passed);
+        }
+        Ok(fd)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.disarm();
+        if let Some(c) = self.carried {
+            c.rest();
+        }
+    }
+}
+
+impl io::Read for Reader {
+    #[inline]
+    fn read(&mut self, b: &mut [u8]) -> io::Result<usize> {
+        self.read_until(b, None)
+    }
+}
+
+impl AsFd for Reader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Reader {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,244 @@
+//! The end that bytes are written to.
+//!
+//! Invariant: where an attempt found no room, the kernel's pipe has one slot, and is full: so the descriptor tells when
+//! there is room (docs/pipe.md, Full).
+//! Not here: the protocol (crate pipe, write.rs).
+use crate::carried::Carried;
+use crate::kernel::{self, number};
+use byway_pipe::channel::Why;
+use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::write::{self, Progress};
+use byway_pipe::{Step, fifo, handback};
+use byway_sys::errno::{EAGAIN, EPIPE, Ret};
+use byway_sys::file;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The write end of a pipe or FIFO.
+///
+/// Clones, also in other processes, write into one stream; a write of up to 4,096 bytes is never mixed with others'.
+pub struct Writer {
+    fd: OwnedFd,
+    pub(crate) carried: Option<Carried>,
+}
+
+/// How an attempt ended: all is written, or an error; or there is no room.
+pub(crate) enum Tried {
+    All,
+    Full,
+    Failed(Ret),
+}
+
+impl Writer {
+    pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Writer {
+        Writer { fd, carried }
+    }
+
+    /// The writer of a pipe whose descriptor came from elsewhere, as [`Reader::from_fd`](crate::Reader::from_fd).
+    ///
+    /// # Errors
+    /// `InvalidInput`: not a pipe, or not open for writing.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Writer> {
+        let mode = file::fcntl(number(&fd), file::F_GETFL, 0) as i32 & libc::O_ACCMODE;
+        if !file::identity(number(&fd)).is_some_and(|i| i.fifo) || mode == libc::O_RDONLY {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not the write end of a pipe; pass the descriptor that its maker got",
+            ));
+        }
+        let carried = Carried::find(&fd);
+        if carried.is_some() {
+            kernel::blocking(&fd)?;
+        }
+        Ok(Writer::over(fd, carried))
+    }
+
+    /// Another writer into the same stream, as dup(2) makes it.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn try_clone(&self) -> io::Result<Writer> {
+        Ok(Writer::over(self.fd.try_clone()?, self.carried))
+    }
+
+    /// Whether bytes go through shared memory, or would with the next write.
+    pub fn is_carried(&self) -> bool {
+        self.carried
+            .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
+    }
+
+    /// As much as there is room for, without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock`: no room; from now on the descriptor tells when there is some. `BrokenPipe`: nobody reads.
+    pub fn try_write(&mut self, b: &[u8]) -> io::Result<usize> {
+        let mut done = 0;
+        match self.attempt(b, &mut done, false) {
+            Tried::Failed(e) if done == 0 => Err(error(e)),
+            Tried::Full if done == 0 => Err(io::ErrorKind::WouldBlock.into()),
+            _ => Ok(done),
+        }
+    }
+
+    /// As `write`, waiting no longer than `most`; fewer bytes than all if the time is over in between.
+    ///
+    /// # Errors
+    /// `TimedOut`: there was no room in that time. `BrokenPipe`: nobody reads. `Interrupted`: a signal handler ran meanwhile.
+    pub fn write_timeout(&mut self, b: &[u8], most: Duration) -> io::Result<usize> {
+        self.write_until(b, Instant::now().checked_add(most))
+    }
+
+    /// POSIX write: all of it, unless an error or a handler comes in between.
+    #[inline]
+    pub(crate) fn write_until(&mut self, b: &[u8], until: Option<Instant>) -> io::Result<usize> {
+        let mut done = 0;
+        loop {
+            let e = match self.attempt(b, &mut done, true) {
+                Tried::All => return Ok(done),
+                Tried::Failed(e) => error(e),
+                Tried::Full => match self.sleep(until) {
+                    Ok(false) => continue,
+                    // The last reader has gone: what was written counts.
+                    Ok(true) if done > 0 => return Ok(done),
+                    Ok(true) => continue,
+                    Err(e) => e,
+                },
+            };
+            return if done > 0 { Ok(done) } else { Err(e) };
+        }
+    }
+
+    /// After an attempt that found no room: sleeps until there is some; true if the last reader has gone.
+    pub(crate) fn sleep(&mut self, until: Option<Instant>) -> io::Result<bool> {
+        let seen = kernel::wait(number(&self.fd), libc::POLLOUT, until)?;
+        let Some(events) = seen else {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the pipe had no room in that time: its reader does not read",
+            ));
+        };
+        let gone = events & libc::POLLERR != 0;
+        if let (true, Some(c)) = (gone, self.carried) {
+            // The next write looks at once whether anybody reads.
+            c.channel.writer.0.looked.store(0, Relaxed);
+        }
+        Ok(gone)
+    }
+
+    /// Writes from `done` on as much as there is room for.
+    #[inline]
+    pub(crate) fn attempt(&mut self, b: &[u8], done: &mut usize, spin: bool) -> Tried {
+        if b.is_empty() {
+            return Tried::All;
+        }
+        let fd = number(&self.fd);
+        let Some(c) = self.carried else {
+            return to_kernel(fd, b, done);
+        };
+        let (me, ch) = (c.me(spin), c.channel);
+        let v = [Iov {
+            base: b.as_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut p = Progress {
+            at: Cursor::new(&v),
+            want: b.len(),
+            done: *done,
+        };
+        p.at.advance(*done);
+        let step = write::write(&me, ch, fd, &mut p);
+        *done = p.done;
+        match step {
+            Step::Done(n) if n >= 0 && p.done == p.want => Tried::All,
+            Step::Done(n) if n >= 0 => Tried::Full,
+            Step::Done(EAGAIN) => Tried::Full,
+            Step::Done(e) => Tried::Failed(e),
+            Step::WaitRestartable | Step::WaitPartial => Tried::Full,
+            step => {
+                let before = *done;
+                let tried = to_kernel(fd, b, done);
+                if step == Step::NativeCounted {
+                    let n = match tried {
+                        Tried::Full if *done == before => EAGAIN,
+                        Tried::Failed(e) => e,
+                        _ => (*done - before) as Ret,
+                    };
+                    write::finish(ch, n);
+                }
+                tried
+            }
+        }
+    }
+
+    /// Gives the pipe to the kernel for good, every byte in order, and this end with it: for a program that knows nothing of
+    /// this library.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        let fd = self.fd.try_clone()?;
+        if let Some(c) = self.carried.take() {
+            let me = c.me(false);
+            handback::hand_back(&me, c.channel, number(&fd), true, Why::Passed);
+        }
+        Ok(fd)
+    }
+}
+
+fn error(e: Ret) -> io::Error {
+    if e == EPIPE {
+        return io::Error::new(
+            io::ErrorKind::BrokenPipe,
+            "nobody reads the pipe any more: its last reader was closed, or its process ended",
+        );
+    }
+    io::Error::from_raw_os_error(-e as i32)
+}
+
+/// The kernel's turn, as far as it goes without sleeping.
+fn to_kernel(fd: usize, b: &[u8], done: &mut usize) -> Tried {
+    while *done < b.len() {
+        match kernel::write(fd, &b[*done..]) {
+            EAGAIN => return Tried::Full,
+            n if n > 0 => *done += n as usize,
+            0 => return Tried::Full,
+            e => return Tried::Failed(e),
+        }
+    }
+    Tried::All
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let Some(c) = self.carried else { return };
+        if c.channel.is_fifo() {
+            fifo::leave(&c.me(false), c.channel, number(&self.fd));
+        }
+        c.rest();
+    }
+}
+
+impl io::Write for Writer {
+    #[inline]
+    fn write(&mut self, b: &[u8]) -> io::Result<usize> {
+        self.write_until(b, None)
+    }
+    /// Nothing is held back: what was written can be read.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Writer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Writer {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}

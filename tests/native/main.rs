@@ -1,0 +1,15 @@
+//! The native library from outside: threads, forked children, unrelated programs, peers that are killed.
+//!
+//! | file | what must hold |
+//! |---|---|
+//! | stream.rs | every byte once and in order, whoever writes and reads, waiting or not |
+//! | fifo.rs | names, lives, unrelated processes |
+//! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
+//! | rest.rs | what an idle pipe costs, and what stays behind |
+//!
+//! A peer of another program is this program again: `peer` plays the role that its environment names.
+mod death;
+mod fifo;
+mod peer;
+mod rest;
+mod stream;

@@ -1,0 +1,132 @@
+//! Another process: this test program again, in a role.
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ROLE: &str = "BYWAY_TEST_ROLE";
+/// Longer than anything here takes, however loaded the machine is: a hang, not a slow machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// Starts `role` with `arg`; descriptor `fd`, if there is one, is inherited.
+pub fn start(role: &str, arg: &str, fd: Option<i32>) -> Child {
+    let mut c = Command::new(std::env::current_exe().unwrap());
+    c.args(["--exact", "peer::peer", "--nocapture", "--test-threads=1"])
+        .env(ROLE, format!("{role} {arg}"))
+        .stdout(Stdio::null());
+    if let Some(fd) = fd {
+        use std::os::unix::process::CommandExt;
+        // SAFETY: fcntl(2) is async-signal-safe.
+        unsafe {
+            c.pre_exec(move || {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+                Ok(())
+            })
+        };
+    }
+    c.spawn().unwrap()
+}
+
+/// Whether the peer ended well, in time.
+pub fn ended(mut c: Child) -> bool {
+    let until = Instant::now() + LONG;
+    while Instant::now() < until {
+        if let Some(s) = c.try_wait().unwrap() {
+            return s.success();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    c.kill().unwrap();
+    c.wait().unwrap();
+    false
+}
+
+/// Bytes whose order can be told: position in, byte out.
+pub fn byte(i: usize) -> u8 {
+    (i ^ (i >> 8) ^ (i >> 16)) as u8
+}
+
+/// Writes `n` bytes in pieces of all sizes.
+pub fn write_all(w: &mut byway::Writer, n: usize) -> std::io::Result<()> {
+    let all: Vec<u8> = (0..n).map(byte).collect();
+    let (mut at, mut size) = (0, 1);
+    while at < n {
+        let k = size.min(n - at);
+        w.write_all(&all[at..at + k])?;
+        at += k;
+        size = size * 7 / 2 % 300_007 + 1;
+    }
+    Ok(())
+}
+
+/// Reads to the end; how many bytes, and whether all were right.
+pub fn read_all(r: &mut byway::Reader) -> std::io::Result<(usize, bool)> {
+    let (mut n, mut right) = (0, true);
+    let (mut buf, mut size) = (vec![0; 200_000], 3);
+    loop {
+        let k = r.read(&mut buf[..size])?;
+        if k == 0 {
+            return Ok((n, right));
+        }
+        right &= buf[..k].iter().enumerate().all(|(i, &b)| b == byte(n + i));
+        n += k;
+        size = size * 5 / 2 % 199_999 + 1;
+    }
+}
+
+#[test]
+fn peer() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let (role, arg) = role.split_once(' ').unwrap();
+    // SAFETY: inherited, and nobody else's here.
+    let fd = || unsafe { OwnedFd::from_raw_fd(arg.split(' ').next().unwrap().parse().unwrap()) };
+    let number = |k: usize| arg.split(' ').nth(k).unwrap().parse::<usize>().unwrap();
+    match role {
+        "read-fd" => {
+            let mut r = byway::Reader::from_fd(fd()).unwrap();
+            assert!(r.is_carried());
+            assert_eq!(read_all(&mut r).unwrap(), (number(1), true));
+        }
+        "write-fd" => {
+            let mut w = byway::Writer::from_fd(fd()).unwrap();
+            assert!(w.is_carried());
+            write_all(&mut w, number(1)).unwrap();
+        }
+        "fifo-read" => {
+            let f = byway::Fifo::new(arg.split(' ').next().unwrap()).unwrap();
+            let mut r = f.reader().unwrap();
+            assert_eq!(read_all(&mut r).unwrap(), (number(1), true));
+        }
+        "fifo-write" => {
+            let f = byway::Fifo::new(arg.split(' ').next().unwrap()).unwrap();
+            let mut w = f.writer().unwrap();
+            write_all(&mut w, number(1)).unwrap();
+        }
+        // Both go on until they are killed, or the other side has gone.
+        "read-slowly" => {
+            let mut r = byway::Reader::from_fd(fd()).unwrap();
+            let mut b = [0; 1000];
+            while r.read(&mut b).unwrap() > 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        "write-forever" => {
+            let mut w = byway::Writer::from_fd(fd()).unwrap();
+            let b = vec![7; 10_000];
+            while w.write_all(&b).is_ok() {}
+        }
+        "sleep" => {
+            let fd = fd();
+            std::thread::sleep(LONG);
+            drop(fd);
+        }
+        _ => panic!("no such role: {role}"),
+    }
+}
+
+/// The number of an end.
+pub fn number(e: &impl AsRawFd) -> i32 {
+    e.as_raw_fd()
+}
