@@ -4,7 +4,7 @@
 //! that pipe open (collect.rs); an end keeps its descriptor open, so its channel stays.
 //! Not here: what an end does with it.
 use crate::{collect, home, kernel, thread};
-use byway_mem::registry;
+use byway_mem::{holdings, registry};
 use byway_pipe::Me;
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::clusters;
@@ -42,7 +42,7 @@ impl Carried {
         let fd = kernel::number(fd);
         let id = file::identity(fd)?;
         let h = home::home().ok()?;
-        let c = registry::alone(&h.domain, thread::id(), || {
+        let c = registry::alone(&h.domain, thread::ids().tid, || {
             match registry::find(h.domain, id.dev, id.ino) {
                 Some(slot) => Carried::at(slot),
                 None => Carried::enter(fd, id, Holders::Known),
@@ -59,7 +59,7 @@ impl Carried {
     }
 
     fn enter(fd: usize, id: Ident, holders: Holders) -> Option<Carried> {
-        let d = home::home().ok()?.domain;
+        let d = home::home().ok().filter(|h| h.is_current())?.domain;
         let slot = registry::claim(d, id.dev, id.ino).or_else(|| {
             collect::collect(d);
             registry::claim(d, id.dev, id.ino)
@@ -97,7 +97,7 @@ impl Carried {
     #[inline]
     pub fn me(&self, spin: bool) -> Me {
         Me {
-            tid: thread::id(),
+            tid: thread::ids().tid,
             spin,
             ..self.me
         }
@@ -111,7 +111,24 @@ impl Carried {
     /// The channel is about to rest: what memory it does not need goes back.
     pub fn rest(&self) {
         let me = self.me(false);
-        clusters::trim(&me, &clusters::user(&me), self.channel);
+        clusters::trim(&me, &thread::user(me.domain), self.channel);
+    }
+
+    /// The channel, as a holder of what is in flight in it.
+    pub fn holder(&self) -> u32 {
+        holdings::channel(
+            self.me
+                .domain
+                .slot_of(std::ptr::from_ref(self.channel) as usize),
+        )
+    }
+
+    /// Nobody can read any more what is in flight.
+    pub fn ended(&self) {
+        let (d, me) = (self.me.domain, self.holder());
+        if holdings::count(&d).1 > 0 {
+            holdings::sweep(&thread::user(d), |h| h == me);
+        }
     }
 }
 

@@ -4,21 +4,19 @@
 //! cannot be asked (a process of another user's) has none: the domain is this user's.
 //! Not here: the rings' memory at rest (carried.rs).
 use crate::thread;
-use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNELS;
-use byway_mem::{registry, sweep};
+use byway_mem::{holdings, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::clusters;
-use byway_sys::process;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 /// Frees every slot whose pipe is gone, and brings home what dead processes held.
 pub fn collect(d: Domain) {
-    let u = User::new(d, process::getpid(), thread::id());
-    registry::alone(&d, thread::id(), || {
+    let u = thread::user(d);
+    registry::alone(&d, u.who.tid, || {
         let before: Vec<(usize, (u64, u64))> = (0..CHANNELS)
             .filter_map(|i| registry::object(d, i).map(|key| (i, key)))
             .collect();
@@ -29,15 +27,18 @@ pub fn collect(d: Domain) {
                 && let Some(ch) = Channel::at(d, i)
             {
                 clusters::give(&u, ch, |_| false);
+                holdings::sweep(&u, |h| h == holdings::channel(i as u32));
                 registry::release(d, i);
             }
         }
     });
+    holdings::sweep(&u, holdings::is_dead);
     sweep::sweep(&u, |f| reach(d, f));
 }
 
-/// Every unit of memory that a channel has.
+/// Every unit of memory that a channel has, or somebody with an entry in the table of holdings.
 pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
+    holdings::reach(&d, f);
     for i in 0..CHANNELS {
         if registry::inode(d, i).is_some()
             && let Some(ch) = Channel::at(d, i)

@@ -36,8 +36,6 @@ pub struct Fifo {
     path: PathBuf,
 }
 
-/// Names live in one folder with the domain's own file.
-const RESERVED: &str = "memory";
 /// A timed open asks the kernel again after this long at first, and at most.
 const FIRST: Duration = Duration::from_micros(100);
 const MOST: Duration = Duration::from_millis(5);
@@ -56,15 +54,22 @@ impl Fifo {
             .chars()
             .next()
             .is_some_and(|c| c.is_ascii_alphanumeric());
-        if !first || name.len() > 200 || !name.chars().all(fits) || name == RESERVED {
+        if !first || name.len() > 200 || !name.chars().all(fits) || home::RESERVED.contains(&name) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "{name:?} is no name of a FIFO; take letters, digits, - _ . and not {RESERVED:?}"
+                    "{name:?} is no name of a FIFO; take letters, digits, - _ . and none of {:?}",
+                    home::RESERVED
                 ),
             ));
         }
         let h = home::home().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        if !h.is_current() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this process has closed all its descriptors, and others began without it; open a FIFO before that, or start anew",
+            ));
+        }
         Ok(Fifo {
             name: name.into(),
             path: h.folder.join(name),

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! /dev/shm/byway-UID/native-VERSION-SPACE/    SPACE: the pid name space in which all process ids are meant
-//!     memory                                  the domain; every process that uses it has it locked (shared)
+//!     memory                                  the domain
+//!     users                                   nothing: for its lock
 //!     NAME                                    the FIFOs of that name (fifo.rs)
 //! ```
-//! Invariant: whoever has the file locked finds it there, and nobody joins or removes but under the folder's lock. The lock
-//! is the kernel's, so a killed process has left; what it left behind goes with the next one that comes.
+//! Invariant: nobody joins or removes but under the folder's lock. Every process that uses the domain holds a shared lock on
+//! `memory` through a mapping, which no program that closes descriptors takes away, and one on `users` through a descriptor,
+//! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes.
 //! unsafe: maps the domain. Not here: channels.
 use crate::folder;
 use byway_mem::domain::Domain;
@@ -28,8 +30,26 @@ pub struct Home {
     pub folder: PathBuf,
     /// CPUs that the process might use when it joined.
     pub cpus: u32,
-    /// Locked for as long as the process lives, or a child that it forked.
-    file: File,
+    /// Locked until this process, and every child that it forked, has ended or closed it.
+    users: File,
+    /// Device and inode of `memory`.
+    id: (u64, u64),
+}
+
+impl Home {
+    /// Whether whoever joins now finds this domain: not if this process has closed `users`, and others have left since.
+    pub fn is_current(&self) -> bool {
+        id(&fs::metadata(self.folder.join(MEMORY))) == Some(self.id)
+    }
+}
+
+const MEMORY: &str = "memory";
+const USERS: &str = "users";
+/// Names that are no FIFO's.
+pub const RESERVED: [&str; 2] = [MEMORY, USERS];
+
+fn id(m: &io::Result<fs::Metadata>) -> Option<(u64, u64)> {
+    m.as_ref().ok().map(|m| (m.dev(), m.ino()))
 }
 
 static JOINED: AtomicPtr<Home> = AtomicPtr::new(std::ptr::null_mut());
@@ -79,14 +99,14 @@ fn join() -> Result<Home, String> {
         if !fs::metadata(&dir).is_ok_and(same) {
             continue;
         }
-        let path = dir.join("memory");
+        let path = dir.join(MEMORY);
         let say = |e: io::Error| {
             format!(
                 "{}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs with room",
                 path.display()
             )
         };
-        let (domain, file) = match existing(&path).map_err(say)? {
+        let domain = match existing(&path).map_err(say)? {
             Some(found) => found,
             None => {
                 empty(&dir);
@@ -98,9 +118,10 @@ fn join() -> Result<Home, String> {
         };
         return Ok(Home {
             domain,
+            users: using(&dir).map_err(say)?,
+            id: id(&fs::metadata(&path)).ok_or("the domain has vanished; try again")?,
             folder: dir,
             cpus: process::allowed_cpus(),
-            file,
         });
     }
     Err(format!(
@@ -136,7 +157,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// The domain that living processes have; `None` if there is none, or nobody has it.
-fn existing(path: &Path) -> io::Result<Option<(Domain, File)>> {
+fn existing(path: &Path) -> io::Result<Option<Domain>> {
     let f = match open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         f => f?,
@@ -145,10 +166,42 @@ fn existing(path: &Path) -> io::Result<Option<(Domain, File)>> {
         return Ok(None);
     }
     lock(&f, libc::LOCK_SH)?;
+    // LINUX a mapping keeps the open file, and its lock with it.
+    map(&f, 4096)?;
     let mut name = path.as_os_str().as_bytes().to_vec();
     name.push(0);
-    let d = Domain::join(&name).map_err(|e| io::Error::from_raw_os_error(-e as i32))?;
-    Ok(Some((d, f)))
+    let joined = Domain::join(&name);
+    joined
+        .map(Some)
+        .map_err(|e| io::Error::from_raw_os_error(-e as i32))
+}
+
+/// A shared mapping of the first `bytes` of `f`, for the life of the process.
+fn map(f: &File, bytes: usize) -> io::Result<*mut u8> {
+    // SAFETY: a new mapping.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            f.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(base.cast())
+}
+
+/// Enters this process among the users.
+fn using(dir: &Path) -> io::Result<File> {
+    let mut how = fs::OpenOptions::new();
+    how.read(true).write(true).create(true).mode(0o600);
+    let f = how.custom_flags(libc::O_NOFOLLOW).open(dir.join(USERS))?;
+    lock(&f, libc::LOCK_SH)?;
+    Ok(f)
 }
 
 /// Removes what the dead left: their memory, and their FIFOs.
@@ -158,7 +211,7 @@ fn empty(dir: &Path) {
     }
 }
 
-fn create(path: &Path) -> io::Result<(Domain, File)> {
+fn create(path: &Path) -> io::Result<Domain> {
     let g = Geometry::of(SLABS);
     let mut how = fs::OpenOptions::new();
     how.read(true).write(true).create_new(true).mode(0o600);
@@ -171,22 +224,9 @@ fn create(path: &Path) -> io::Result<(Domain, File)> {
         0 => {}
         e => return Err(io::Error::from_raw_os_error(e)),
     }
-    // SAFETY: a new shared mapping of the whole file, which stays for the life of the process.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            g.bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            f.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let base = map(&f, g.bytes)?;
     // SAFETY: mapped above, of that size.
-    let d = unsafe { Domain::over(base.cast(), g.slabs) };
+    let d = unsafe { Domain::over(base, g.slabs) };
     d.lay_out();
     let (h, relaxed) = (d.header(), Ordering::Relaxed);
     // No service: the first process of the name space stands for it, and lives as long as anybody here.
@@ -195,7 +235,7 @@ fn create(path: &Path) -> io::Result<(Domain, File)> {
     h.cycles_per_us.store(cycles_per_us(), relaxed);
     // ORDER: the rest of the header before the mark that makes it a domain.
     h.magic.store(MAGIC, Ordering::Release);
-    Ok((d, f))
+    Ok(d)
 }
 
 /// The cycle counter's rate, over a tenth of a millisecond: an error under 1 %.
@@ -217,15 +257,15 @@ extern "C" fn leave() {
         return;
     };
     let Ok(_lock) = hold(&h.folder) else { return };
-    let path = h.folder.join("memory");
-    let of = |m: io::Result<fs::Metadata>| m.map(|m| (m.dev(), m.ino())).ok();
+    let path = h.folder.join(USERS);
     // A program that closed every descriptor may have another file there by now.
-    if of(h.file.metadata()) != of(fs::metadata(&path)) {
+    let own = id(&h.users.metadata());
+    if own.is_none() || own != id(&fs::metadata(&path)) {
         return;
     }
     // A child that this process forked shares its lock, and goes on. Else it is released here, and nobody else's is.
     // SAFETY: a descriptor of ours; nothing uses it any more.
-    unsafe { libc::close(h.file.as_raw_fd()) };
+    unsafe { libc::close(h.users.as_raw_fd()) };
     if open(&path).is_ok_and(|f| lock(&f, libc::LOCK_EX | libc::LOCK_NB).is_ok()) {
         empty(&h.folder);
         let _ = fs::remove_dir(&h.folder);

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! pipe()  Fifo      two ends: Reader, Writer    bytes: std's Read and Write, with and without waiting, timed
-//! records(..)       Sender, Receiver            whole messages, many senders, many receivers
-//!   reserve, commit ---> WriteGrant, Grant      one buffer, filled in place, handed over and shared without a copy
+//! records()         Sender, Receiver            whole messages, many senders, many receivers
+//!   reserve, share ---> WriteGrant, Grant      one buffer, filled in place, handed over and shared without a copy
 //! ```
 //! Each end is a real descriptor of the kernel's: end of file, a broken pipe and sleep are the kernel's own, and a peer that
 //! is killed is noticed as on any pipe. The bytes take the kernel's way only where somebody sleeps, or where nothing can be
@@ -37,14 +37,18 @@ mod carried;
 mod collect;
 mod fifo;
 mod folder;
+mod grant;
 mod home;
 mod kernel;
 mod reader;
+mod records;
 mod thread;
 mod writer;
 
 pub use fifo::Fifo;
+pub use grant::{Grant, WriteGrant, reserve};
 pub use reader::Reader;
+pub use records::{Message, Receiver, SendError, Sender, records};
 pub use writer::Writer;
 
 use std::io;

@@ -1,16 +1,18 @@
-//! The calling thread's id, without a system call for each operation.
+//! The calling thread's ids, without a system call for each operation.
 //!
 //! Invariant: after fork(2) a child never takes its parent's id for its own: the generation lies on a page that the
 //! kernel wipes in the child (LINUX madvise(2), MADV_WIPEONFORK), however the child was made.
 //! Not here: what the id stands for (crate pipe, lock.rs).
+use byway_mem::cache::User;
+use byway_mem::domain::Domain;
 use byway_sys::process;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 thread_local! {
-    /// Id and the generation in which it was asked for.
-    static ID: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// Ids of the thread and its process, and the generation in which they were asked for.
+    static IDS: Cell<(Ids, u32)> = const { Cell::new((Ids { tid: 0, pid: 0 }, 0)) };
 }
 
 static GENERATIONS: AtomicU32 = AtomicU32::new(0);
@@ -51,15 +53,30 @@ fn page() -> Option<&'static AtomicU32> {
     }
 }
 
-/// The kernel's id of the calling thread.
+/// The kernel's ids of the calling thread.
+#[derive(Clone, Copy)]
+pub struct Ids {
+    pub tid: u32,
+    pub pid: u32,
+}
+
 #[inline]
-pub fn id() -> u32 {
+pub fn ids() -> Ids {
     let now = generation();
-    let (id, asked) = ID.get();
+    let (ids, asked) = IDS.get();
     if asked == now && now != 0 {
-        return id;
+        return ids;
     }
-    let id = process::gettid();
-    ID.set((id, now));
-    id
+    let ids = Ids {
+        tid: process::gettid(),
+        pid: process::getpid(),
+    };
+    IDS.set((ids, now));
+    ids
+}
+
+/// The calling thread as a user of the domain's memory.
+pub fn user(d: Domain) -> User {
+    let Ids { tid, pid } = ids();
+    User::new(d, pid, tid)
 }

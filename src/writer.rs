@@ -187,7 +187,7 @@ impl Writer {
     }
 }
 
-fn error(e: Ret) -> io::Error {
+pub(crate) fn error(e: Ret) -> io::Error {
     if e == EPIPE {
         return io::Error::new(
             io::ErrorKind::BrokenPipe,
@@ -215,6 +215,8 @@ impl Drop for Writer {
         let Some(c) = self.carried else { return };
         if c.channel.is_fifo() {
             fifo::leave(&c.me(false), c.channel, number(&self.fd));
+        } else if file::reader_gone(number(&self.fd)) {
+            c.ended();
         }
         c.rest();
     }

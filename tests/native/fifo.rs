@@ -95,7 +95,16 @@ fn nobody_is_there() {
 
 #[test]
 fn names_that_are_none() {
-    for name in ["", "a/b", "..", "memory", "x y", "-v", &"n".repeat(201)] {
+    for name in [
+        "",
+        "a/b",
+        "..",
+        "memory",
+        "users",
+        "x y",
+        "-v",
+        &"n".repeat(201),
+    ] {
         let e = byway::Fifo::new(name).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::InvalidInput, "{name}");
     }

@@ -5,11 +5,15 @@
 //! | stream.rs | every byte once and in order, whoever writes and reads, waiting or not |
 //! | fifo.rs | names, lives, unrelated processes |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
+//! | records.rs | boundaries, whole records for each of many receivers, sizes from 0 to megabytes |
+//! | grants.rs | no copy, one buffer for several, nothing lost with those who die |
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
 //! A peer of another program is this program again: `peer` plays the role that its environment names.
 mod death;
 mod fifo;
+mod grants;
 mod peer;
+mod records;
 mod rest;
 mod stream;

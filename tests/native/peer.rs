@@ -1,6 +1,8 @@
 //! Another process: this test program again, in a role.
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,12 +12,8 @@ pub const LONG: Duration = Duration::from_secs(60);
 
 /// Starts `role` with `arg`; descriptor `fd`, if there is one, is inherited.
 pub fn start(role: &str, arg: &str, fd: Option<i32>) -> Child {
-    let mut c = Command::new(std::env::current_exe().unwrap());
-    c.args(["--exact", "peer::peer", "--nocapture", "--test-threads=1"])
-        .env(ROLE, format!("{role} {arg}"))
-        .stdout(Stdio::null());
+    let mut c = command(role, arg);
     if let Some(fd) = fd {
-        use std::os::unix::process::CommandExt;
         // SAFETY: fcntl(2) is async-signal-safe.
         unsafe {
             c.pre_exec(move || {
@@ -25,6 +23,38 @@ pub fn start(role: &str, arg: &str, fd: Option<i32>) -> Child {
         };
     }
     c.spawn().unwrap()
+}
+
+/// Plays `role` in a process with a shared-memory folder of its own, where others do not take or give memory meanwhile; it
+/// must end well, and leave nothing there.
+pub fn apart(role: &str) {
+    let dir = format!("/dev/shm/byway-test-{}-{role}", std::process::id());
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).unwrap();
+    // SAFETY: ends with this process, whatever happens to it.
+    let end = || unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let mut c = command(role, "-");
+    c.env("BYWAY_SHM", &dir);
+    // SAFETY: prctl(2) is async-signal-safe.
+    unsafe {
+        c.pre_exec(move || {
+            end();
+            Ok(())
+        })
+    };
+    let well = ended(c.spawn().unwrap());
+    let left: Vec<_> = std::fs::read_dir(&dir).unwrap().flatten().collect();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(well, "{role}");
+    assert!(left.is_empty(), "{role} left {left:?}");
+}
+
+fn command(role: &str, arg: &str) -> Command {
+    let mut c = Command::new(std::env::current_exe().unwrap());
+    c.args(["--exact", "peer::peer", "--nocapture", "--test-threads=1"])
+        .env(ROLE, format!("{role} {arg}"))
+        .stdout(Stdio::null());
+    c
 }
 
 /// Whether the peer ended well, in time.
@@ -74,6 +104,15 @@ pub fn read_all(r: &mut byway::Reader) -> std::io::Result<(usize, bool)> {
     }
 }
 
+/// The record with number `k`: of every size class, each byte told by the number.
+pub fn record(k: usize) -> Vec<u8> {
+    let sizes = [
+        0, 1, 7, 64, 200, 256, 300, 2048, 3000, 4088, 4089, 60_000, 65_536, 65_537, 700_000,
+    ];
+    let n = sizes[k % sizes.len()] + k % 3;
+    (0..n).map(|i| byte(i + k)).collect()
+}
+
 #[test]
 fn peer() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -117,11 +156,48 @@ fn peer() {
             let b = vec![7; 10_000];
             while w.write_all(&b).is_ok() {}
         }
+        "send" => {
+            let mut s = byway::Sender::new(byway::Writer::from_fd(fd()).unwrap());
+            for k in 0..number(1) {
+                s.send(&record(k)).unwrap();
+            }
+        }
+        "receive" => {
+            let mut r = byway::Receiver::new(byway::Reader::from_fd(fd()).unwrap());
+            for k in 0..number(1) {
+                assert_eq!(
+                    &r.message().unwrap().unwrap()[..],
+                    &record(k)[..],
+                    "record {k}"
+                );
+            }
+            assert!(r.message().unwrap().is_none());
+        }
+        "send-forever" => {
+            let mut s = byway::Sender::new(byway::Writer::from_fd(fd()).unwrap());
+            let mut k = 0;
+            while s.send(&record(k)).is_ok() {
+                k += 1;
+            }
+        }
+        "receive-forever" => {
+            let mut r = byway::Receiver::new(byway::Reader::from_fd(fd()).unwrap());
+            let mut held = std::collections::VecDeque::new();
+            while let Some(m) = r.message().unwrap() {
+                held.push_back(m);
+                held.truncate(3);
+            }
+        }
         "sleep" => {
             let fd = fd();
             std::thread::sleep(LONG);
             drop(fd);
         }
+        "idle" => crate::rest::idle(),
+        "slots" => crate::rest::slots(),
+        "memory" => crate::grants::memory(),
+        "unread" => crate::grants::unread(),
+        "dead" => crate::grants::dead(),
         _ => panic!("no such role: {role}"),
     }
 }

@@ -202,10 +202,8 @@ fn an_event_loop_reads_it_all() {
         u64: 0,
     };
     // SAFETY: as above.
-    assert_eq!(
-        unsafe { libc::epoll_ctl(ep, libc::EPOLL_CTL_ADD, r.as_raw_fd(), &mut ev) },
-        0
-    );
+    let added = unsafe { libc::epoll_ctl(ep, libc::EPOLL_CTL_ADD, r.as_raw_fd(), &mut ev) };
+    assert_eq!(added, 0);
     let t = thread::spawn(move || {
         let mut x = 9usize;
         let all: Vec<u8> = (0..N).map(peer::byte).collect();

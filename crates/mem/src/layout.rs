@@ -202,6 +202,11 @@ pub struct Header {
     pub slabs_most: AtomicU32,
     /// The most slabs that a class had.
     pub class_most: [AtomicU32; CLASSES],
+    /// Slabs of spans that nobody has, and where the last one came back (span.rs).
+    pub spans_idle: AtomicU32,
+    pub span_hint: AtomicU32,
+    /// The table of holdings: a jumbo's unit plus one (holdings.rs).
+    pub holdings: AtomicU32,
     /// NUL-terminated paths.
     pub cache_dir: [u8; 512],
     pub scan_path: [u8; 1024],
@@ -258,6 +263,13 @@ pub struct Object {
 
 pub const NOBODY: u32 = u32::MAX >> 1;
 pub const CHANNEL: u32 = 1 << 31;
+/// Marks of what several may have (holdings.rs), and of a span that nobody has.
+pub const SHARED: u32 = u32::MAX;
+pub const IDLE: u32 = NOBODY - 1;
+
+/// Classes of a span's slabs: the first, and the others.
+pub const SPAN: u32 = CLASSES as u32 + 1;
+pub const SPAN_REST: u32 = CLASSES as u32 + 2;
 
 /// A lock: 0, or the thread that has it (slab.rs).
 #[repr(transparent)]
@@ -267,11 +279,12 @@ pub struct Lock(pub sync::AtomicU32);
 #[repr(C)]
 pub struct Slab {
     pub lock: Lock,
-    /// 0: free; else class + 1.
+    /// 0: free; class + 1; or part of a span.
     pub class: AtomicU32,
     /// Objects whose bit is set.
     pub free: AtomicU32,
-    _pad: u32,
+    /// Of a span's first slab: how many it has; of its others: the number of the first, plus one.
+    pub span: AtomicU32,
     /// A bit for each page that is there.
     pub present: [AtomicU64; SLAB_PAGES / 64],
     /// A bit for each object at home.

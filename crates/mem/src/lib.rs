@@ -13,6 +13,7 @@ pub mod cache;
 pub mod crash;
 pub mod domain;
 pub mod hints;
+pub mod holdings;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod models;
@@ -21,6 +22,7 @@ pub mod reclaim;
 pub mod registry;
 pub mod scratch;
 pub mod slab;
+pub mod span;
 pub mod stats;
 pub mod sweep;
 mod weak;

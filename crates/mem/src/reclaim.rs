@@ -11,7 +11,7 @@
 use crate::cache::User;
 use crate::domain::Domain;
 use crate::layout::*;
-use crate::{bucket, slab};
+use crate::{bucket, slab, span};
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -55,7 +55,7 @@ pub fn free_bytes(d: &Domain) -> usize {
         .map(Slab::idle_bytes)
         .sum();
     let tables = d.buckets_made() * size_of::<Bucket>() + d.slabs() * size_of::<Slab>();
-    buckets + slabs + tables
+    buckets + slabs + tables + span::idle_bytes(d)
 }
 
 fn kib(v: &core::sync::atomic::AtomicU32) -> usize {
@@ -143,7 +143,7 @@ pub fn give(u: &User, want: usize) -> usize {
     if !enter(d, u.who.tid) {
         return 0;
     }
-    let mut given = 0;
+    let mut given = span::give_back(u, want);
     for class in Class::ALL.into_iter().rev() {
         // A step may give more than it was asked for.
         given += pages(u, class, want.saturating_sub(given));

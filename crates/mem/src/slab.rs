@@ -45,7 +45,12 @@ impl Slab {
         Class::from_index(self.class.load(Relaxed).wrapping_sub(1))
     }
 
-    fn try_lock(&self, tid: u32) -> bool {
+    /// Whether it is of a class, or part of a span.
+    pub fn is_used(&self) -> bool {
+        self.class.load(Relaxed) != 0
+    }
+
+    pub(crate) fn try_lock(&self, tid: u32) -> bool {
         self.lock.take(tid)
     }
     /// As `try_lock`, waiting for a living owner for a while.
@@ -65,7 +70,7 @@ impl Slab {
         }
         false
     }
-    fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         self.lock.leave();
     }
 
@@ -96,7 +101,7 @@ impl Slab {
     pub fn is_present(&self, page: usize) -> bool {
         self.present[page / 64].load(Relaxed) & 1 << (page % 64) != 0
     }
-    fn set_present(&self, page: usize, n: usize, there: bool) {
+    pub(crate) fn set_present(&self, page: usize, n: usize, there: bool) {
         for p in page..page + n {
             let bit = 1 << (p % 64);
             if there {
@@ -416,6 +421,7 @@ pub fn mend(d: &Domain, i: usize, tid: u32) {
                 d.middle().part[c as usize].set(i);
             }
         }
+        None if s.is_used() => {}
         None => d.middle().free.set(i),
     }
     s.unlock();

@@ -79,7 +79,10 @@ pub fn sweep(u: &User, reach: impl FnOnce(&mut dyn FnMut(u32))) -> Option<Found>
     for i in 0..d.slabs() {
         slab::mend(d, i, u.who.tid);
     }
-    let used = (0..d.slabs()).filter_map(|i| d.slab(i)?.class()).count();
+    let used = (0..d.slabs())
+        .filter_map(|i| d.slab(i))
+        .filter(|s| s.is_used())
+        .count();
     d.header()
         .slabs_used
         .store(used as u32, core::sync::atomic::Ordering::Relaxed);

@@ -66,6 +66,8 @@ pub struct ReaderSide {
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
+    /// Whoever reads a record piece by piece (record.rs).
+    pub record: AtomicU64,
 }
 
 /// Written by writers' policy.
@@ -237,6 +239,7 @@ impl Channel {
             &self.writer.0.seen,
             &self.reader.0.bytes,
             &self.reader.0.waits,
+            &self.reader.0.record,
             &self.writer.0.bytes,
         ] {
             c.store(0, Relaxed);

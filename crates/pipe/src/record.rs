@@ -1,0 +1,205 @@
+//! Records: messages with their boundaries, framed in a channel's stream of bytes.
+//!
+//! ```text
+//! 63..40 SIGN  39..32 kind  31..0 length   | length bytes ...       at most PIPE_BUF together: written whole, so what
+//!                                                                   several senders write is never mixed
+//! ```
+//! Invariant: a record leaves the stream for one receiver, whole. Where all of it lies in the ring, that is one CAS on H.
+//! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
+//! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
+//! Not here: who sleeps, what a record means (the native library).
+use crate::Me;
+use crate::channel::{Channel, PIPE_BUF, Ring};
+use crate::copy::{Cursor, Iov};
+use crate::lock::Patience;
+use crate::word::{H, T};
+use byway_sys::process;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Bytes of a head.
+pub const HEAD: usize = 8;
+/// The longest record.
+pub const MOST: usize = PIPE_BUF - HEAD;
+const SIGN: u64 = 0x62_7977;
+
+/// What stands before a record's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    pub kind: u8,
+    pub len: usize,
+}
+
+impl Head {
+    pub fn to_bytes(self) -> [u8; HEAD] {
+        (SIGN << 40 | u64::from(self.kind) << 32 | self.len as u64).to_le_bytes()
+    }
+    /// `None`: those bytes are no head.
+    pub fn from_bytes(b: [u8; HEAD]) -> Option<Head> {
+        let w = u64::from_le_bytes(b);
+        let len = w as u32 as usize;
+        (w >> 40 == SIGN && len <= MOST).then_some(Head {
+            kind: (w >> 32) as u8,
+            len,
+        })
+    }
+}
+
+/// What was found at the front of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// This record; its bytes are in the buffer, and it has left the stream.
+    Taken(Head),
+    /// This one, which the buffer is too small for; it is still there.
+    Long(Head),
+    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet.
+    Elsewhere,
+    /// Something that is no record.
+    Damaged,
+}
+
+/// Takes the next record into `b`, if all of it lies in the ring.
+#[inline]
+pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
+    loop {
+        let h = ch.h();
+        // EDGE L1 <- L0: after H: a receiver that has taken a part was seen to have the lock.
+        if h.held() || ch.reader.0.record.load(Acquire) != 0 {
+            return Found::Elsewhere;
+        }
+        let Some(ring) = ch.ring(me.domain) else {
+            return Found::Elsewhere;
+        };
+        let r = h.r();
+        let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
+        let mut fresh = false;
+        let head = loop {
+            if there >= HEAD as u64 && there <= ring.bytes() && !ch.m().valid() {
+                let Some(head) = head_at(ring, r) else {
+                    if ch.h() == h {
+                        return Found::Damaged;
+                    }
+                    break None;
+                };
+                if (HEAD + head.len) as u64 <= there {
+                    break Some(head);
+                }
+            }
+            if fresh {
+                return Found::Elsewhere;
+            }
+            fresh = true;
+            match published(ch, h, ring) {
+                Some(n) => there = n,
+                None => return Found::Elsewhere,
+            }
+        };
+        // R moved meanwhile.
+        let Some(head) = head else { continue };
+        if head.len > b.len() {
+            if ch.h() == h {
+                return Found::Long(head);
+            }
+            continue;
+        }
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: head.len,
+        }];
+        // SAFETY: the buffer is the caller's; [r, r + there) is published and not yet released (the CAS below proves it).
+        unsafe { Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len) };
+        let next = H::free(r + (HEAD + head.len) as u64);
+        if ch.cas_h(h, next) {
+            ch.reader.0.count(HEAD + head.len);
+            return Found::Taken(head);
+        }
+    }
+}
+
+/// The head at position `r`, whose bytes are published.
+fn head_at(ring: Ring, r: u64) -> Option<Head> {
+    let mut b = [0u8; HEAD];
+    let (p, run) = ring.run(r);
+    if run >= HEAD {
+        // SAFETY: `run` bytes of the ring begin at `p`; read once, by value.
+        return Head::from_bytes(unsafe { p.cast::<[u8; HEAD]>().read_volatile() });
+    }
+    let v = [Iov {
+        base: b.as_mut_ptr() as usize,
+        len: HEAD,
+    }];
+    // SAFETY: a buffer of ours; published bytes.
+    unsafe { Cursor::new(&v).from_ring(ring, r, HEAD) };
+    Head::from_bytes(b)
+}
+
+/// Bytes of the ring that readers may take now; `None` where the kernel's pipe must be asked.
+fn published(ch: &Channel, h: H, ring: Ring) -> Option<u64> {
+    let t = ch.t();
+    if t.closed() || t.nsl() > 0 || ch.m().valid() {
+        return None;
+    }
+    let n = t.wide(h.r()) - h.r();
+    if n > ring.bytes() {
+        return None;
+    }
+    ch.reader.0.seen.store(t.wide(h.r()), Relaxed);
+    Some(n)
+}
+
+/// Whether the channel shows something new since T was `was`.
+pub fn changed(ch: &Channel, was: T) -> bool {
+    let t = ch.t();
+    t.w() != was.w() || t.closed()
+}
+
+const TID: u64 = (1 << 22) - 1;
+/// A part of a record may have left the stream.
+const BEGUN: u64 = 1 << 62;
+
+/// The record lock, for one who will read a record piece by piece. False: its last owner died in the midst of a record,
+/// whose rest cannot be told from the next one.
+pub fn enter(me: &Me, ch: &Channel) -> bool {
+    let lock = &ch.reader.0.record;
+    let mine = u64::from(me.tid);
+    let mut p = Patience::new();
+    loop {
+        let w = lock.load(Relaxed);
+        let owner = (w & TID) as u32;
+        if w == 0 || owner == me.tid {
+            // EDGE L0 -> L1: before anything is taken.
+            if lock.compare_exchange(w, mine, AcqRel, Relaxed).is_ok() {
+                return true;
+            }
+        } else if p.wait(me.cpus)
+            && process::is_dead(owner)
+            // EDGE L0 -> L1: as above. Only the word that named the dead one: it may have left before it ended.
+            && lock.compare_exchange(w, mine, AcqRel, Relaxed).is_ok()
+        {
+            // Nothing had left the ring, and nothing can have left the kernel's pipe.
+            let (t, h) = (ch.t(), ch.h());
+            let untouched = !t.closed() && !ch.m().valid() && h.r() << 22 == w & !(TID | BEGUN);
+            if w & BEGUN == 0 || untouched {
+                return true;
+            }
+            // EDGE L0 -> L1: nobody takes anything from now on.
+            lock.store(w, Release);
+            return false;
+        }
+    }
+}
+
+/// Its owner is about to take the first bytes.
+pub fn begin(me: &Me, ch: &Channel) {
+    let r = ch.h().r() << 22;
+    // EDGE L0 -> L1: before they are taken.
+    ch.reader
+        .0
+        .record
+        .store(BEGUN | r | u64::from(me.tid), Release);
+}
+
+/// Its owner has taken the last byte of a record, or none.
+pub fn leave(ch: &Channel) {
+    // EDGE L0 -> L1: what was taken comes before others take.
+    ch.reader.0.record.store(0, Release);
+}
