@@ -1,7 +1,11 @@
 # build: the program and its preload library; run: the main job; test: everything; lint: style only; bench: all workloads
-# and a report of this machine, in ten minutes (make bench QUICK=--quick: in two).
-.PHONY: build run test lint deps bench
+# and a report of this machine, in ten minutes (make bench QUICK=--quick: in two); install: program, preload library, the
+# native library for C, its manual pages.
+.PHONY: build run test lint deps bench install
 QUICK =
+PREFIX ?= /usr/local
+BUILT ?= target/release
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 build:
 	cargo build --release --workspace
@@ -22,3 +26,14 @@ test: deps build
 lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
+
+install:
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/byway lib/pkgconfig share/man/man3)
+	install -m 755 $(BUILT)/byway $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(BUILT)/libbyway_preload.so $(DESTDIR)$(PREFIX)/lib/byway/
+	install -m 755 $(BUILT)/libbyway.so $(DESTDIR)$(PREFIX)/lib/libbyway.so.0
+	ln -sf libbyway.so.0 $(DESTDIR)$(PREFIX)/lib/libbyway.so
+	install -m 644 $(BUILT)/libbyway.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 include/byway.h $(DESTDIR)$(PREFIX)/include/
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' include/byway.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
+	install -m 644 docs/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3/

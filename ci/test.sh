@@ -24,6 +24,7 @@ step tests/run.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"
+step tests/native.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --

@@ -89,6 +89,11 @@ impl Sender {
         Sender { writer }
     }
 
+    /// The pipe's end, to write bytes that its reader will read as bytes: never while a record is expected.
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
     /// The pipe's end.
     pub fn into_inner(self) -> Writer {
         self.writer
@@ -142,6 +147,14 @@ impl Sender {
     /// The grant, and an error as of [`Sender::try_send`].
     pub fn try_send_grant(&mut self, g: Grant) -> Result<(), SendError> {
         self.lend(g, Wait::Not)
+    }
+
+    /// As `send_grant`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// The grant, and an error as of [`Sender::send_timeout`].
+    pub fn send_grant_timeout(&mut self, g: Grant, most: Duration) -> Result<(), SendError> {
+        self.lend(g, Wait::most(most))
     }
 
     #[inline]
@@ -259,6 +272,11 @@ impl Receiver {
     /// Receives records from `reader`. Everybody who reads that pipe must do so.
     pub fn new(reader: Reader) -> Receiver {
         Receiver { reader, kept: None }
+    }
+
+    /// The pipe's end, to read bytes that were written as bytes: never where a record is.
+    pub fn reader(&mut self) -> &mut Reader {
+        &mut self.reader
     }
 
     /// The pipe's end.

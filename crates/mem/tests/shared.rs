@@ -62,10 +62,10 @@ fn spans_lie_apart_and_come_back() {
     }
     for (k, &s) in spans.iter().enumerate() {
         let p = span::address(&d, s).unwrap();
-        // SAFETY: as above.
         assert!(
             (0..sizes[k] * SLAB_BYTES)
                 .step_by(511)
+                // SAFETY: as above.
                 .all(|i| unsafe { p.add(i).read() } == k as u8)
         );
     }

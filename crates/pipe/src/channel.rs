@@ -66,6 +66,12 @@ pub struct ReaderSide {
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
+}
+
+/// H, and on its line, because both are looked at together, the record lock.
+#[repr(C)]
+pub struct Readers {
+    h: AtomicU64,
     /// Whoever reads a record piece by piece (record.rs).
     pub record: AtomicU64,
 }
@@ -131,7 +137,7 @@ pub struct Place {
 pub struct Channel {
     pub facts: Line<Facts>,
     t: Line<AtomicU64>,
-    h: Line<AtomicU64>,
+    pub readers: Line<Readers>,
     m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
@@ -221,7 +227,7 @@ impl Channel {
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
         self.t.0.store(T::CLOSED, Relaxed);
-        self.h.0.store(0, Relaxed);
+        self.readers.0.h.store(0, Relaxed);
         self.m.0.m.store(0, Relaxed);
         self.m.0.offer.reset();
         for c in [
@@ -239,7 +245,7 @@ impl Channel {
             &self.writer.0.seen,
             &self.reader.0.bytes,
             &self.reader.0.waits,
-            &self.reader.0.record,
+            &self.readers.0.record,
             &self.writer.0.bytes,
         ] {
             c.store(0, Relaxed);
@@ -268,7 +274,7 @@ impl Channel {
     }
     pub fn h(&self) -> H {
         // EDGE E3: a place is reused only after its bytes were copied out.
-        H(self.h.0.load(Acquire))
+        H(self.readers.0.h.load(Acquire))
     }
     pub fn m(&self) -> M {
         // EDGE E2: loaded after T, so that it is at least as new as T.
@@ -302,8 +308,9 @@ impl Channel {
     }
     pub fn cas_h(&self, old: H, new: H) -> bool {
         // EDGE E3: the bytes are copied out before their place is free.
-        self.h
+        self.readers
             .0
+            .h
             .compare_exchange(old.0, new.0, AcqRel, Acquire)
             .is_ok()
     }

@@ -63,7 +63,7 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
         let h = ch.h();
         // EDGE L1 <- L0: after H: a receiver that has taken a part was seen to have the lock.
-        if h.held() || ch.reader.0.record.load(Acquire) != 0 {
+        if h.held() || ch.readers.0.record.load(Acquire) != 0 {
             return Found::Elsewhere;
         }
         let Some(ring) = ch.ring(me.domain) else {
@@ -159,7 +159,7 @@ const BEGUN: u64 = 1 << 62;
 /// The record lock, for one who will read a record piece by piece. False: its last owner died in the midst of a record,
 /// whose rest cannot be told from the next one.
 pub fn enter(me: &Me, ch: &Channel) -> bool {
-    let lock = &ch.reader.0.record;
+    let lock = &ch.readers.0.record;
     let mine = u64::from(me.tid);
     let mut p = Patience::new();
     loop {
@@ -192,7 +192,7 @@ pub fn enter(me: &Me, ch: &Channel) -> bool {
 pub fn begin(me: &Me, ch: &Channel) {
     let r = ch.h().r() << 22;
     // EDGE L0 -> L1: before they are taken.
-    ch.reader
+    ch.readers
         .0
         .record
         .store(BEGUN | r | u64::from(me.tid), Release);
@@ -201,5 +201,5 @@ pub fn begin(me: &Me, ch: &Channel) {
 /// Its owner has taken the last byte of a record, or none.
 pub fn leave(ch: &Channel) {
     // EDGE L0 -> L1: what was taken comes before others take.
-    ch.reader.0.record.store(0, Release);
+    ch.readers.0.record.store(0, Release);
 }

@@ -1,0 +1,61 @@
+//! errno, and the sentence behind it.
+//!
+//! Invariant: a call that fails sets both, for the calling thread; one that succeeds leaves both alone.
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::io::{self, ErrorKind};
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// The number that C knows an error by.
+fn number(e: &io::Error) -> c_int {
+    if let Some(n) = e.raw_os_error() {
+        return n;
+    }
+    match e.kind() {
+        ErrorKind::WouldBlock => libc::EAGAIN,
+        ErrorKind::TimedOut => libc::ETIMEDOUT,
+        ErrorKind::BrokenPipe => libc::EPIPE,
+        ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::InvalidData => libc::EPROTO,
+        ErrorKind::OutOfMemory => libc::ENOMEM,
+        ErrorKind::Unsupported => libc::ENOTSUP,
+        ErrorKind::Interrupted => libc::EINTR,
+        _ => libc::EIO,
+    }
+}
+
+/// Tells of an error: -1 for the caller.
+pub fn failed(e: io::Error) -> c_int {
+    let n = number(&e);
+    let text = CString::new(e.to_string()).unwrap_or_default();
+    LAST.with(|l| *l.borrow_mut() = text);
+    // SAFETY: the calling thread's errno.
+    unsafe { *libc::__errno_location() = n };
+    -1
+}
+
+/// 0, or an error.
+pub fn status(r: io::Result<()>) -> c_int {
+    r.map_or_else(failed, |()| 0)
+}
+
+/// What the last call of this thread that failed has to say.
+#[unsafe(no_mangle)]
+pub extern "C" fn byway_error() -> *const c_char {
+    LAST.with(|l| l.borrow().as_ptr())
+}
+
+/// Why nothing is carried here; null if something is.
+#[unsafe(no_mangle)]
+pub extern "C" fn byway_why_not_carried() -> *const c_char {
+    match native::why_not_carried() {
+        None => std::ptr::null(),
+        Some(why) => {
+            failed(io::Error::new(ErrorKind::Unsupported, why));
+            byway_error()
+        }
+    }
+}
