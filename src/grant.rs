@@ -227,6 +227,11 @@ impl Grant {
         }
     }
 
+    /// Bytes of memory that it keeps.
+    pub(crate) fn room(&self) -> usize {
+        holdings::object(&self.held.home.domain, self.held.holding.unit).map_or(0, |(_, n)| n)
+    }
+
     /// Makes `to`, a channel, a holder too; this value's own entry stays. What to send.
     pub(crate) fn lend(&self, to: u32) -> io::Result<Sent> {
         let u = thread::user(self.held.home.domain);

@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 
 const COPIED: u8 = 1;
 const GRANTED: u8 = 2;
+/// Grants that fly in one pipe before it counts as full: so many, and so many bytes of memory. A pipe whose receiver is slow
+/// makes its senders wait, as any; it does not take all of the memory.
+const FLYING: usize = 128;
+const FLYING_BYTES: usize = 16 << 20;
 
 /// A new pipe for records.
 ///
@@ -160,7 +164,7 @@ impl Sender {
     #[inline]
     fn put(&mut self, b: &[u8], wait: Wait) -> io::Result<()> {
         if b.len() <= Sender::INLINE {
-            return self.write(COPIED, b, wait);
+            return self.write(COPIED, b, wait, u64::MAX);
         }
         let mut g = reserve(b.len())?;
         g.copy_from_slice(b);
@@ -182,7 +186,9 @@ impl Sender {
             Ok(s) => s,
             Err(error) => return Err(SendError { grant, error }),
         };
-        match self.write(GRANTED, &sent.to_bytes(), wait) {
+        let many = (FLYING_BYTES / grant.room().max(1)).clamp(1, FLYING);
+        let most = (many * (HEAD + Sent::BYTES)) as u64;
+        match self.write(GRANTED, &sent.to_bytes(), wait, most) {
             Ok(()) => Ok(()),
             Err(error) => {
                 grant.unlend(sent, to);
@@ -193,7 +199,7 @@ impl Sender {
 
     /// A record's head and bytes by one write, which is whole or not at all.
     #[inline]
-    fn write(&mut self, kind: u8, b: &[u8], wait: Wait) -> io::Result<()> {
+    fn write(&mut self, kind: u8, b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
         let mut whole = [MaybeUninit::<u8>::uninit(); libc::PIPE_BUF];
         let head = Head { kind, len: b.len() }.to_bytes();
         let n = HEAD + b.len();
@@ -208,7 +214,7 @@ impl Sender {
         loop {
             match self
                 .writer
-                .attempt(whole, &mut done, !matches!(wait, Wait::Not))
+                .attempt_within(whole, &mut done, !matches!(wait, Wait::Not), most)
             {
                 Tried::All => return Ok(()),
                 Tried::Failed(e) => return Err(crate::writer::error(e)),

@@ -130,6 +130,18 @@ impl Writer {
     /// Writes from `done` on as much as there is room for.
     #[inline]
     pub(crate) fn attempt(&mut self, b: &[u8], done: &mut usize, spin: bool) -> Tried {
+        self.attempt_within(b, done, spin, u64::MAX)
+    }
+
+    /// The same, where `most` bytes in the ring fill it.
+    #[inline]
+    pub(crate) fn attempt_within(
+        &mut self,
+        b: &[u8],
+        done: &mut usize,
+        spin: bool,
+        most: u64,
+    ) -> Tried {
         if b.is_empty() {
             return Tried::All;
         }
@@ -148,7 +160,7 @@ impl Writer {
             done: *done,
         };
         p.at.advance(*done);
-        let step = write::write(&me, ch, fd, &mut p);
+        let step = write::write_within(&me, ch, fd, &mut p, most);
         *done = p.done;
         match step {
             Step::Done(n) if n >= 0 && p.done == p.want => Tried::All,

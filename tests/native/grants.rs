@@ -69,16 +69,56 @@ fn one_buffer_for_several() {
 fn many_are_in_flight_at_once() {
     let (mut r, mut s) = byway::records().unwrap();
     for round in 0..3u8 {
-        for k in 0..200u8 {
+        for k in 0..100u8 {
             let mut w = byway::reserve(5000).unwrap();
             w.fill(k ^ round);
             s.send_grant(w.share().unwrap()).unwrap();
         }
-        for k in 0..200u8 {
+        for k in 0..100u8 {
             let m = r.message().unwrap().unwrap();
             assert!(m.len() == 5000 && m.iter().all(|&x| x == k ^ round));
         }
     }
+}
+
+#[test]
+fn a_slow_receiver_makes_the_sender_wait() {
+    let (mut r, mut s) = byway::records().unwrap();
+    for size in [100, 60_000, 1 << 20] {
+        let mut n = 0;
+        let e = loop {
+            let w = byway::reserve(size).unwrap();
+            match s.try_send_grant(w.share().unwrap()) {
+                Ok(()) => n += 1,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(e.error.kind(), ErrorKind::WouldBlock, "{n} of {size}");
+        assert!((8..=200).contains(&n), "{n} of {size}");
+        let mut p = libc::pollfd {
+            fd: number(&s),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one struct pollfd.
+        assert_eq!(unsafe { libc::poll(&mut p, 1, 0) }, 0);
+        for _ in 0..n {
+            assert_eq!(r.try_message().unwrap().unwrap().len(), size);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::poll(&mut p, 1, 0) }, 1);
+        s.try_send_grant(e.grant).unwrap();
+        assert_eq!(r.try_message().unwrap().unwrap().len(), size);
+    }
+    // The faster one waits for the slower one, in another program, thousands of times.
+    let (r, mut s) = byway::records().unwrap();
+    let c = peer::start("receive", &format!("{} 6000", number(&r)), Some(number(&r)));
+    drop(r);
+    for k in 0..6000 {
+        s.send(&record(k)).unwrap();
+    }
+    drop(s);
+    assert!(peer::ended(c));
 }
 
 #[test]

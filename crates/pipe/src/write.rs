@@ -31,7 +31,13 @@ const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
 
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel.
+#[inline]
 pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
+    write_within(me, ch, fd, w, u64::MAX)
+}
+
+/// As [`write`], where the ring counts as full when `most` bytes lie in it.
+pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
     loop {
         let t = ch.t();
         if t.closed() {
@@ -72,7 +78,7 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
         if lock::take(me, ch, fd, T::closed).is_none() {
             continue;
         }
-        match locked(me, ch, fd, w) {
+        match locked(me, ch, fd, w, most) {
             Some(step) => return step,
             None => continue,
         }
@@ -133,7 +139,7 @@ pub fn finish(ch: &Channel, ret: Ret) {
 }
 
 /// Under the lock. `None`: the lock was dropped or lost, begin again.
-fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
+fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Option<Step> {
     let (mut spun, mut offered) = (false, false);
     loop {
         let rest = w.want - w.done;
@@ -150,7 +156,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Option<Step> {
             lock::drop(me, ch);
             return Some(Step::Native);
         };
-        let cap = ring.room();
+        let cap = ring.room().min(most);
         // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
         // if that is not enough.
         let mut r = ch.writer.0.seen.load(Relaxed);
