@@ -1,0 +1,352 @@
+//! The two ends of a pipe: bytes and records.
+//!
+//! Invariant: an end is one thread's at a time; a second one that uses it meanwhile gets an error, not a mixture.
+//! Not here: Python's file interface (byway/__init__.py).
+use crate::buffer::Bytes;
+use crate::grants::{Grant, WriteGrant};
+use crate::{raised, waiting};
+use pyo3::exceptions::{PyEOFError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the end is closed")
+}
+
+fn owned(fd: i32) -> PyResult<OwnedFd> {
+    if fd < 0 {
+        return Err(PyValueError::new_err("no descriptor"));
+    }
+    // SAFETY: the caller gives it away, as the interface says.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Where records and bytes come out.
+#[pyclass(module = "byway")]
+pub struct Receiver(Option<native::Receiver>);
+
+/// Where records and bytes go in.
+#[pyclass(module = "byway")]
+pub struct Sender(Option<native::Sender>);
+
+impl Receiver {
+    fn end(&mut self) -> PyResult<&mut native::Receiver> {
+        self.0.as_mut().ok_or_else(closed)
+    }
+}
+impl Sender {
+    fn end(&mut self) -> PyResult<&mut native::Sender> {
+        self.0.as_mut().ok_or_else(closed)
+    }
+}
+
+#[pyfunction]
+pub fn pipe() -> PyResult<(Receiver, Sender)> {
+    let (r, s) = native::records().map_err(raised)?;
+    Ok((Receiver(Some(r)), Sender(Some(s))))
+}
+
+fn fifo(name: &str) -> PyResult<native::Fifo> {
+    native::Fifo::new(name).map_err(raised)
+}
+
+#[pyfunction]
+pub fn fifo_receiver(py: Python, name: &str, wait: bool) -> PyResult<Receiver> {
+    let f = fifo(name)?;
+    let r = loop {
+        match py.detach(|| if wait { f.reader() } else { f.try_reader() }) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => py.check_signals()?,
+            r => break r.map_err(raised)?,
+        }
+    };
+    Ok(Receiver(Some(native::Receiver::new(r))))
+}
+
+#[pyfunction]
+pub fn fifo_sender(py: Python, name: &str, timeout: Option<f64>) -> PyResult<Sender> {
+    let mut f = fifo(name)?;
+    let open = |f: &mut native::Fifo, most: Option<Duration>| match most {
+        None => f.writer(),
+        Some(d) => f.writer_timeout(d),
+    };
+    let w = waiting(py, &mut f, timeout, |f| f.try_writer(), open)?;
+    Ok(Sender(Some(native::Sender::new(w))))
+}
+
+#[pyfunction]
+pub fn fifo_remove(name: &str) -> PyResult<()> {
+    fifo(name)?.remove().map_err(raised)
+}
+
+/// A record that is longer than `SHORT` comes by another way.
+const SHORT: usize = native::Sender::INLINE;
+
+/// What a receiver found.
+enum Got {
+    Bytes(usize),
+    Message(native::Message),
+    End,
+}
+
+#[pymethods]
+impl Receiver {
+    /// The end whose descriptor came from elsewhere; it is this object's from now on.
+    #[staticmethod]
+    fn from_fd(fd: i32) -> PyResult<Receiver> {
+        let r = native::Reader::from_fd(owned(fd)?).map_err(raised)?;
+        Ok(Receiver(Some(native::Receiver::new(r))))
+    }
+
+    fn clone(&mut self) -> PyResult<Receiver> {
+        let r = self.end()?.try_clone().map_err(raised)?;
+        Ok(Receiver(Some(r)))
+    }
+
+    fn fileno(&mut self) -> PyResult<i32> {
+        Ok(self.end()?.as_raw_fd())
+    }
+
+    #[getter]
+    fn is_carried(&mut self) -> PyResult<bool> {
+        Ok(self.end()?.reader().is_carried())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn close(&mut self) {
+        self.0 = None;
+    }
+
+    /// Gives the pipe to the kernel for good, and its descriptor to the caller.
+    fn detach(&mut self) -> PyResult<i32> {
+        let r = self.0.take().ok_or_else(closed)?;
+        let fd = r.into_inner().into_fd().map_err(raised)?;
+        Ok(fd.into_raw_fd())
+    }
+
+    /// The next record; EOFError at the end.
+    #[pyo3(signature = (timeout=None))]
+    fn receive<'py>(
+        &mut self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut b = [0; SHORT];
+        let mut state = (self.end()?, &mut b);
+        type State<'a> = (&'a mut native::Receiver, &'a mut [u8; SHORT]);
+        fn get(s: &mut State, most: Option<Option<Duration>>) -> io::Result<Got> {
+            let n = match most {
+                None => s.0.try_receive(s.1),
+                Some(None) => s.0.receive(s.1),
+                Some(Some(d)) => s.0.receive_timeout(s.1, d),
+            };
+            match n {
+                Ok(Some(n)) => Ok(Got::Bytes(n)),
+                Ok(None) => Ok(Got::End),
+                // Longer: it is there, and found again.
+                Err(e) if e.raw_os_error() == Some(90) => {
+                    s.0.try_message().map(|m| m.map_or(Got::End, Got::Message))
+                }
+                Err(e) => Err(e),
+            }
+        }
+        let got = waiting(
+            py,
+            &mut state,
+            timeout,
+            |s| get(s, None),
+            |s, d| get(s, Some(d)),
+        )?;
+        match got {
+            Got::Bytes(n) => Ok(PyBytes::new(py, &b[..n])),
+            Got::Message(m) => Ok(PyBytes::new(py, &m)),
+            Got::End => Err(PyEOFError::new_err("the last sender has closed")),
+        }
+    }
+
+    /// The next record into `buffer`; how many bytes it has. EOFError at the end.
+    #[pyo3(signature = (buffer, timeout=None))]
+    fn receive_into(
+        &mut self,
+        py: Python,
+        buffer: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<usize> {
+        let mut b = Bytes::write(buffer)?;
+        let mut state = (self.end()?, b.get_mut());
+        let wait = |s: &mut (&mut native::Receiver, &mut [u8]), d: Option<Duration>| match d {
+            None => s.0.receive(s.1),
+            Some(d) => s.0.receive_timeout(s.1, d),
+        };
+        waiting(py, &mut state, timeout, |s| s.0.try_receive(s.1), wait)?
+            .ok_or_else(|| PyEOFError::new_err("the last sender has closed"))
+    }
+
+    /// The next record without a copy: a Grant, or bytes if it was a short one. EOFError at the end.
+    #[pyo3(signature = (timeout=None))]
+    fn receive_grant<'py>(
+        &mut self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let wait = |r: &mut &mut native::Receiver, d: Option<Duration>| match d {
+            None => r.message(),
+            Some(d) => r.message_timeout(d),
+        };
+        let m = waiting(py, &mut self.end()?, timeout, |r| r.try_message(), wait)?;
+        match m {
+            Some(native::Message::Shared(g)) => Ok(Bound::new(py, Grant(g))?.into_any()),
+            Some(native::Message::Copied(v)) => Ok(PyBytes::new(py, &v).into_any()),
+            None => Err(PyEOFError::new_err("the last sender has closed")),
+        }
+    }
+
+    /// Bytes into `buffer`; how many; 0 at the end.
+    #[pyo3(signature = (buffer, timeout=None))]
+    fn read_into(
+        &mut self,
+        py: Python,
+        buffer: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<usize> {
+        let mut b = Bytes::write(buffer)?;
+        let mut state = (self.end()?.reader(), b.get_mut());
+        let wait = |s: &mut (&mut native::Reader, &mut [u8]), d: Option<Duration>| match d {
+            None => s.0.read(s.1),
+            Some(d) => s.0.read_timeout(s.1, d),
+        };
+        waiting(py, &mut state, timeout, |s| s.0.try_read(s.1), wait)
+    }
+}
+
+#[pymethods]
+impl Sender {
+    /// The end whose descriptor came from elsewhere; it is this object's from now on.
+    #[staticmethod]
+    fn from_fd(fd: i32) -> PyResult<Sender> {
+        let w = native::Writer::from_fd(owned(fd)?).map_err(raised)?;
+        Ok(Sender(Some(native::Sender::new(w))))
+    }
+
+    fn clone(&mut self) -> PyResult<Sender> {
+        let s = self.end()?.try_clone().map_err(raised)?;
+        Ok(Sender(Some(s)))
+    }
+
+    fn fileno(&mut self) -> PyResult<i32> {
+        Ok(self.end()?.as_raw_fd())
+    }
+
+    #[getter]
+    fn is_carried(&mut self) -> PyResult<bool> {
+        Ok(self.end()?.writer().is_carried())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn close(&mut self) {
+        self.0 = None;
+    }
+
+    /// Gives the pipe to the kernel for good, and its descriptor to the caller.
+    fn detach(&mut self) -> PyResult<i32> {
+        let s = self.0.take().ok_or_else(closed)?;
+        let fd = s.into_inner().into_fd().map_err(raised)?;
+        Ok(fd.into_raw_fd())
+    }
+
+    /// Sends any object with the buffer protocol as one record.
+    #[pyo3(signature = (data, timeout=None))]
+    fn send(&mut self, py: Python, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let wait = |s: &mut (&mut native::Sender, &[u8]), d: Option<Duration>| match d {
+            None => s.0.send(s.1),
+            Some(d) => s.0.send_timeout(s.1, d),
+        };
+        let attempt = |s: &mut (&mut native::Sender, &[u8])| s.0.try_send(s.1);
+        // Bytes never change: no export is needed.
+        if let Ok(b) = data.cast::<PyBytes>() {
+            return waiting(py, &mut (self.end()?, b.as_bytes()), timeout, attempt, wait);
+        }
+        let b = Bytes::read(data)?;
+        waiting(py, &mut (self.end()?, b.get()), timeout, attempt, wait)
+    }
+
+    /// Sends a Grant, or a WriteGrant, which is thereby shared, without a copy.
+    #[pyo3(signature = (grant, timeout=None))]
+    fn send_grant(
+        &mut self,
+        py: Python,
+        grant: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let g = if let Ok(g) = grant.cast::<Grant>() {
+            g.get().0.clone()
+        } else if let Ok(w) = grant.cast::<WriteGrant>() {
+            w.borrow_mut().take(None)?
+        } else {
+            return Err(PyTypeError::new_err("a Grant or WriteGrant"));
+        };
+        let wait = |s: &mut (&mut native::Sender, native::Grant), d: Option<Duration>| {
+            let g = s.1.clone();
+            match d {
+                None => s.0.send_grant(g),
+                Some(d) => s.0.send_grant_timeout(g, d),
+            }
+            .map_err(io::Error::from)
+        };
+        let attempt = |s: &mut (&mut native::Sender, native::Grant)| {
+            let g = s.1.clone();
+            s.0.try_send_grant(g).map_err(io::Error::from)
+        };
+        waiting(py, &mut (self.end()?, g), timeout, attempt, wait)
+    }
+
+    /// Writes bytes: all of them, or with a timeout as many as there was room for; how many.
+    #[pyo3(signature = (data, timeout=None))]
+    fn write(
+        &mut self,
+        py: Python,
+        data: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<usize> {
+        let b = Bytes::read(data)?;
+        // The end, what is to be written, and how much of it is.
+        type State<'a> = (&'a mut native::Writer, &'a [u8], usize);
+        let attempt = |s: &mut State| {
+            s.2 += s.0.try_write(s.1)?;
+            if s.2 < s.1.len() && timeout != Some(0.0) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(s.2)
+        };
+        let wait = |s: &mut State, d: Option<Duration>| {
+            let rest = &s.1[s.2..];
+            let n = match d {
+                None => s.0.write(rest),
+                Some(d) => s.0.write_timeout(rest, d),
+            };
+            match n {
+                Ok(n) => s.2 += n,
+                // What was written counts.
+                Err(e) if e.kind() == io::ErrorKind::TimedOut && s.2 > 0 => return Ok(s.2),
+                Err(e) => return Err(e),
+            }
+            if s.2 < s.1.len() && d.is_none() {
+                // A signal handler ended it in between.
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Ok(s.2)
+        };
+        let mut state = (self.end()?.writer(), b.get(), 0);
+        waiting(py, &mut state, timeout, attempt, wait)
+    }
+}

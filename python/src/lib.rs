@@ -1,0 +1,77 @@
+//! The native library for Python: what is fast or touches memory; byway/__init__.py makes the rest of it.
+//!
+//! Invariant: a call first attempts with the interpreter's lock held; only one that has to wait lets go of it.
+//! unsafe: Python's buffers. A buffer of Python's is used only while its export is held; a grant's memory is exported as
+//! long as Python has the object.
+//! Not here: what the calls do (crate byway).
+mod buffer;
+mod ends;
+mod grants;
+
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+/// An error, as Python has it.
+fn raised(e: io::Error) -> PyErr {
+    match e.kind() {
+        _ if e.raw_os_error().is_some() => e.into(),
+        ErrorKind::InvalidInput => PyValueError::new_err(e.to_string()),
+        ErrorKind::OutOfMemory => PyMemoryError::new_err(e.to_string()),
+        ErrorKind::InvalidData | ErrorKind::Unsupported => PyOSError::new_err(e.to_string()),
+        _ => e.into(),
+    }
+}
+
+/// Runs `attempt`, and where it finds nothing `wait`, without the interpreter's lock, for `timeout` seconds at most (`None`:
+/// for as long as it takes). A signal handler that raises ends it.
+fn waiting<S: Send, R: Send>(
+    py: Python,
+    state: &mut S,
+    timeout: Option<f64>,
+    attempt: impl FnOnce(&mut S) -> io::Result<R>,
+    wait: impl Fn(&mut S, Option<Duration>) -> io::Result<R> + Sync,
+) -> PyResult<R> {
+    match attempt(state) {
+        Err(e) if e.kind() == ErrorKind::WouldBlock && timeout != Some(0.0) => {}
+        r => return r.map_err(raised),
+    }
+    let most = match timeout.map(Duration::try_from_secs_f64).transpose() {
+        Ok(d) => d,
+        Err(_) => {
+            return Err(PyValueError::new_err(
+                "timeout: a number of seconds, 0 or more, or None",
+            ));
+        }
+    };
+    let until = most.and_then(|d| Instant::now().checked_add(d));
+    loop {
+        let left = until.map(|t| t.saturating_duration_since(Instant::now()));
+        match py.detach(|| wait(state, left)) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => py.check_signals()?,
+            r => return r.map_err(raised),
+        }
+    }
+}
+
+/// Why bytes of this process take the kernel's way; `None` if they go through shared memory.
+#[pyfunction]
+fn why_not_carried() -> Option<String> {
+    native::why_not_carried()
+}
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<ends::Receiver>()?;
+    m.add_class::<ends::Sender>()?;
+    m.add_class::<grants::Grant>()?;
+    m.add_class::<grants::WriteGrant>()?;
+    m.add_function(wrap_pyfunction!(ends::pipe, m)?)?;
+    m.add_function(wrap_pyfunction!(ends::fifo_receiver, m)?)?;
+    m.add_function(wrap_pyfunction!(ends::fifo_sender, m)?)?;
+    m.add_function(wrap_pyfunction!(ends::fifo_remove, m)?)?;
+    m.add_function(wrap_pyfunction!(grants::reserve, m)?)?;
+    m.add_function(wrap_pyfunction!(why_not_carried, m)?)?;
+    m.add("INLINE", native::Sender::INLINE)
+}

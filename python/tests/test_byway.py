@@ -1,0 +1,355 @@
+"""The Python library: streams, records, grants, names, processes, asyncio."""
+
+import asyncio
+import io
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import byway
+import byway.aio
+
+LONG = 60.0
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+def fifo(name):
+    f = byway.Fifo(f"{name}-{os.getpid()}")
+    f.remove()
+    return f
+
+
+# For multiprocessing, whose children import this file.
+def send_numbers(sender, n):
+    for k in range(n):
+        sender.send(b"%d" % k)
+
+
+def double(receiver, sender):
+    while True:
+        try:
+            grant = receiver.receive_grant()
+        except EOFError:
+            return
+        out = byway.reserve(len(grant))
+        with memoryview(out) as view:
+            for i, x in enumerate(memoryview(grant)):
+                view[i] = 2 * x % 256
+        sender.send_grant(out)
+
+
+def write_named(f):
+    with f.writer() as w:
+        w.write(b"from another process")
+
+
+def hang(sender):
+    sender.send(b"here")
+    signal.pause()
+
+
+class Streams(unittest.TestCase):
+    def test_carried(self):
+        self.assertIsNone(byway.why_not_carried())
+        r, w = byway.pipe()
+        self.assertTrue(r.is_carried and w.is_carried)
+
+    def test_bytes_and_text(self):
+        r, w = byway.pipe()
+        data = bytes(range(256)) * 20000
+
+        def write():
+            with w:
+                for at in range(0, len(data), 33333):
+                    self.assertEqual(w.write(data[at : at + 33333]), len(data[at : at + 33333]))
+
+        t = threading.Thread(target=write)
+        t.start()
+        self.assertEqual(io.BufferedReader(r).read(), data)
+        t.join()
+        r, w = byway.pipe()
+        with io.TextIOWrapper(io.BufferedWriter(w)) as text:
+            for k in range(1000):
+                print("line", k, file=text)
+        self.assertEqual([int(x.split()[1]) for x in io.TextIOWrapper(io.BufferedReader(r))], list(range(1000)))
+
+    def test_nothing_there(self):
+        r, w = byway.pipe()
+        b = bytearray(10)
+        with self.assertRaises(BlockingIOError):
+            r.readinto(b, timeout=0)
+        self.assertEqual(select.select([r], [], [], 0)[0], [])
+        with self.assertRaises(TimeoutError):
+            r.readinto(b, timeout=0.02)
+        with self.assertRaises(ValueError):
+            r.readinto(b, timeout=-1)
+        w.write(b"xyz")
+        self.assertEqual(r.readinto(b, timeout=LONG), 3)
+        # With a limit, as much as there is room for.
+        n = w.write(bytes(4 << 20), timeout=0.02)
+        self.assertTrue(65536 <= n < 4 << 20)
+        with self.assertRaises(BlockingIOError):
+            w.write(b"x", timeout=0)
+        r.close()
+        with self.assertRaises(BrokenPipeError):
+            w.write(b"x")
+        with self.assertRaises(ValueError):
+            r.fileno()
+
+    def test_a_program_that_knows_nothing(self):
+        r, w = byway.pipe()
+        fd = r.detach()
+        p = subprocess.Popen(["cat"], stdin=fd, stdout=subprocess.PIPE)
+        os.close(fd)
+        w.write(b"plain")
+        w.close()
+        self.assertEqual(p.communicate()[0], b"plain")
+
+    def test_ctrl_c_ends_a_wait(self):
+        r, _w = byway.pipe()
+        # A handler that raises, as that of SIGINT does.
+        old = signal.signal(signal.SIGALRM, lambda *_: 1 // 0)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with self.assertRaises(ZeroDivisionError):
+            r.readinto(bytearray(1))
+        # One that does not: the wait goes on.
+        signal.signal(signal.SIGALRM, lambda *_: _w.write(b"!"))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        self.assertEqual(r.readinto(bytearray(1)), 1)
+        signal.signal(signal.SIGALRM, old)
+
+
+class Records(unittest.TestCase):
+    def test_sizes(self):
+        r, s = byway.records()
+        for n in [0, 1, 64, 4088, 4089, 100_000, 1 << 20]:
+            data = os.urandom(n)
+            s.send(data)
+            self.assertEqual(r.receive(), data)
+            s.send(bytearray(data))
+            b = bytearray(n)
+            self.assertEqual(r.receive_into(b), n)
+            self.assertEqual(b, data)
+        s.close()
+        with self.assertRaises(EOFError):
+            r.receive()
+
+    def test_what_is_wrong_is_said(self):
+        r, s = byway.records()
+        with self.assertRaises(BlockingIOError):
+            r.receive(timeout=0)
+        with self.assertRaises(TimeoutError):
+            r.receive(timeout=0.01)
+        with self.assertRaises(TypeError):
+            s.send("text")
+        with self.assertRaises(TypeError):
+            s.send_grant(b"bytes")
+        s.send(b"twelve bytes")
+        with self.assertRaises(OSError):
+            r.receive_into(bytearray(3))
+        self.assertEqual(r.receive(), b"twelve bytes")
+        r.close()
+        with self.assertRaises(ValueError):
+            r.receive()
+        with self.assertRaises(BrokenPipeError):
+            s.send(b"x")
+
+    def test_threads(self):
+        r, s = byway.records()
+        senders = [threading.Thread(target=send_numbers, args=(s.clone(), 500)) for _ in range(3)]
+        s.close()
+        for t in senders:
+            t.start()
+        # The clones of threads that have ended go with them.
+        got = sorted(int(r.receive(timeout=LONG)) for _ in range(1500))
+        for t in senders:
+            t.join()
+        self.assertEqual(got, sorted(list(range(500)) * 3))
+
+
+class Grants(unittest.TestCase):
+    def test_no_copy(self):
+        r, s = byway.records()
+        g = byway.reserve(1 << 20)
+        with memoryview(g) as view:
+            view[:3] = b"abc"
+            with self.assertRaises(BufferError):
+                g.share()
+        s.send_grant(g)
+        with self.assertRaises(ValueError):
+            g.share()
+        got = r.receive_grant()
+        view = memoryview(got)
+        self.assertTrue(view.readonly and len(view) == 1 << 20)
+        self.assertEqual(bytes(view[:3]), b"abc")
+        part = got.slice(1, 3)
+        s.send_grant(part)
+        del got, part
+        self.assertEqual(bytes(r.receive_grant()), b"bc")
+        # The view has kept it.
+        self.assertEqual(bytes(view[:3]), b"abc")
+
+    @unittest.skipUnless(numpy, "numpy is not there")
+    def test_numpy(self):
+        r, s = byway.records()
+        g = byway.reserve(8 * 100_000)
+        a = numpy.frombuffer(g, dtype=numpy.float64)
+        a[:] = numpy.arange(100_000)
+        at = a.__array_interface__["data"][0]
+        del a
+        s.send_grant(g)
+        b = numpy.frombuffer(r.receive_grant(), dtype=numpy.float64)
+        self.assertEqual(b.__array_interface__["data"][0], at)
+        self.assertEqual(b.sum(), 100_000 * 99_999 / 2)
+        self.assertFalse(b.flags.writeable)
+        s.send(numpy.arange(10))
+        self.assertEqual(list(numpy.frombuffer(r.receive(), dtype=int)), list(range(10)))
+
+
+class Processes(unittest.TestCase):
+    def each(self, run):
+        for method in ["fork", "spawn"]:
+            with self.subTest(method):
+                run(multiprocessing.get_context(method))
+
+    def test_records(self):
+        def run(context):
+            r, s = byway.records()
+            p = context.Process(target=send_numbers, args=(s, 2000))
+            p.start()
+            s.close()
+            self.assertEqual([int(r.receive(timeout=LONG)) for _ in range(2000)], list(range(2000)))
+            with self.assertRaises(EOFError):
+                r.receive(timeout=LONG)
+            p.join()
+            self.assertEqual(p.exitcode, 0)
+
+        self.each(run)
+
+    def test_grants(self):
+        # Spawned: a child that was forked would have this end of the first pipe too, and never see its end.
+        context = multiprocessing.get_context("spawn")
+        r1, s1 = byway.records()
+        r2, s2 = byway.records()
+        p = context.Process(target=double, args=(r1, s2))
+        p.start()
+        r1.close()
+        s2.close()
+        for k in range(20):
+            g = byway.reserve(70_000)
+            with memoryview(g) as view:
+                view[:] = bytes([k]) * 70_000
+            s1.send_grant(g)
+            self.assertEqual(bytes(r2.receive_grant(timeout=LONG)), bytes([2 * k]) * 70_000)
+        s1.close()
+        p.join()
+        self.assertEqual(p.exitcode, 0)
+
+    def test_names(self):
+        f = fifo("named")
+        self.assertEqual(pickle.loads(pickle.dumps(f)).name, f.name)
+
+        def run(context):
+            p = context.Process(target=write_named, args=(f,))
+            p.start()
+            with f.reader() as r:
+                self.assertEqual(r.read(), b"from another process")
+            p.join()
+
+        self.each(run)
+        with self.assertRaises(BlockingIOError):
+            f.sender(timeout=0)
+        with self.assertRaises(TimeoutError):
+            f.sender(timeout=0.01)
+        with self.assertRaises(ValueError):
+            byway.Fifo("a/b").reader()
+        f.remove()
+
+    def test_killed(self):
+        def run(context):
+            r, s = byway.records()
+            p = context.Process(target=hang, args=(s,))
+            p.start()
+            s.close()
+            self.assertEqual(r.receive(timeout=LONG), b"here")
+            p.kill()
+            with self.assertRaises(EOFError):
+                r.receive(timeout=LONG)
+            p.join()
+
+        self.each(run)
+
+
+class Asyncio(unittest.TestCase):
+    def test_records(self):
+        async def main():
+            r, s = byway.records()
+
+            async def send():
+                for k in range(3000):
+                    await byway.aio.send(s, b"%d" % k * (k % 50))
+                await byway.aio.send_grant(s, byway.reserve(100_000))
+                s.close()
+
+            task = asyncio.create_task(send())
+            for k in range(3000):
+                self.assertEqual(await byway.aio.receive(r), b"%d" % k * (k % 50))
+            self.assertEqual(len(await byway.aio.receive_grant(r)), 100_000)
+            with self.assertRaises(EOFError):
+                await byway.aio.receive(r)
+            await task
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_bytes(self):
+        async def main():
+            r, w = byway.pipe()
+            data = os.urandom(3_000_000)
+
+            async def write():
+                await byway.aio.write(w, data)
+                w.close()
+
+            task = asyncio.create_task(write())
+            got = bytearray()
+            while part := await byway.aio.read(r, 40_000):
+                got += part
+            self.assertEqual(got, data)
+            await task
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_cancelled(self):
+        async def main():
+            r, s = byway.records()
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(byway.aio.receive(r), 0.02)
+            s.send(b"later")
+            self.assertEqual(await byway.aio.receive(r), b"later")
+
+        asyncio.run(main())
+
+
+class Stubs(unittest.TestCase):
+    def test_every_name_is_typed(self):
+        with open(os.path.join(os.path.dirname(byway.__file__), "__init__.pyi")) as f:
+            text = f.read()
+        for name in byway.__all__:
+            self.assertRegex(text, rf"(class|def) {name}\b|{name}:", name)
+        for cls in [byway.Receiver, byway.Sender, byway.Grant, byway.WriteGrant]:
+            for name in vars(cls):
+                if not name.startswith("_"):
+                    self.assertRegex(text, rf"def {name}\b", f"{cls.__name__}.{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
