@@ -22,7 +22,8 @@ const GRANTED: u8 = 2;
 /// Grants that fly in one pipe before it counts as full: so many, and so many bytes of memory. A pipe whose receiver is slow
 /// makes its senders wait, as any; it does not take all of the memory.
 const FLYING: usize = 128;
-const FLYING_BYTES: usize = 16 << 20;
+/// Half of what the allocator keeps at hand: a stream of large ones goes round in memory that is there.
+const FLYING_BYTES: usize = 8 << 20;
 
 /// A new pipe for records.
 ///
@@ -399,7 +400,7 @@ impl Receiver {
             return Ok(Some(Next::Message(m)));
         }
         let Some(c) = self.reader.carried else {
-            return self.piecewise(None);
+            return self.piecewise(None, false);
         };
         self.reader.disarm();
         let (me, ch) = (c.me(spin), c.channel);
@@ -430,7 +431,7 @@ impl Receiver {
                             continue;
                         }
                     }
-                    return self.piecewise(Some(&c));
+                    return self.piecewise(Some(&c), !waited);
                 }
             }
         }
@@ -438,25 +439,25 @@ impl Receiver {
 
     /// The next record, read as a stream: from the kernel's pipe, or from both lanes.
     #[cold]
-    fn piecewise(&mut self, c: Option<&Carried>) -> io::Result<Option<Next>> {
+    fn piecewise(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
         if let Some(c) = c
             && !record::enter(&c.me(false), c.channel)
         {
             return Err(damaged());
         }
-        let got = self.piece(c);
+        let got = self.piece(c, spin);
         if let Some(c) = c {
             record::leave(c.channel);
         }
         got
     }
 
-    fn piece(&mut self, c: Option<&Carried>) -> io::Result<Option<Next>> {
+    fn piece(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
         if let Some(c) = c {
             record::begin(&c.me(false), c.channel);
         }
         let mut head = [0; HEAD];
-        let n = match self.reader.attempt(&mut head, false)? {
+        let n = match self.reader.attempt(&mut head, spin)? {
             None => return Ok(None),
             Some(0) => return Ok(Some(Next::End)),
             Some(n) => n,

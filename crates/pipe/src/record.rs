@@ -8,11 +8,11 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
-use crate::Me;
 use crate::channel::{Channel, PIPE_BUF, Ring};
 use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
 use crate::word::{H, T};
+use crate::{Me, policy};
 use byway_sys::process;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -21,6 +21,8 @@ pub const HEAD: usize = 8;
 /// The longest record.
 pub const MOST: usize = PIPE_BUF - HEAD;
 const SIGN: u64 = 0x62_7977;
+/// Less than this at a look at T is worth a `gather`.
+const LITTLE: u64 = 4096;
 
 /// What stands before a record's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +90,7 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
                 return Found::Elsewhere;
             }
             fresh = true;
-            match published(ch, h, ring) {
+            match published(me, ch, h, ring) {
                 Some(n) => there = n,
                 None => return Found::Elsewhere,
             }
@@ -133,16 +135,23 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
 }
 
 /// Bytes of the ring that readers may take now; `None` where the kernel's pipe must be asked.
-fn published(ch: &Channel, h: H, ring: Ring) -> Option<u64> {
-    let t = ch.t();
-    if t.closed() || t.nsl() > 0 || ch.m().valid() {
-        return None;
+fn published(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
+    let now = || {
+        let t = ch.t();
+        if t.closed() || t.nsl() > 0 || ch.m().valid() {
+            return None;
+        }
+        let n = t.wide(h.r()) - h.r();
+        (n <= ring.bytes()).then_some(n)
+    };
+    let mut n = now()?;
+    // As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
+    if (1..LITTLE).contains(&n) && policy::gather(me, &ch.reader, &ch.writer) {
+        let before = n;
+        n = now()?;
+        policy::gathered(&ch.reader, before, n);
     }
-    let n = t.wide(h.r()) - h.r();
-    if n > ring.bytes() {
-        return None;
-    }
-    ch.reader.0.seen.store(t.wide(h.r()), Relaxed);
+    ch.reader.0.seen.store(h.r() + n, Relaxed);
     Some(n)
 }
 
