@@ -84,6 +84,8 @@ impl Carried {
             domain: h.domain,
             cpus: h.cpus,
             spin: true,
+            lend: false,
+            pull: || true,
             abandoned: |_, _| false,
             // A stranger has no way to these pipes.
             heard: || false,
