@@ -55,6 +55,7 @@ if [ "$(id -u)" = 0 ] && unshare -n true 2>/dev/null && command -v ip >/dev/null
     HOME=/ setpriv --reuid 65534 --regid 65534 --clear-groups "$work/byway" bench netperf --hosts veth 2>err; is "veth without root" $? 2
     has "veth without root" "$(cat err)" "run it as root"
   }
+  [ -x /usr/sbin/vsftpd ] && { bench ftp --quick --hosts veth --size 5 get --json record >out 2>err; is "ftp --hosts veth" $? 0; is "ftp --hosts veth: figures" "$(rows)" "2 rows, 0 curves"; }
   for s in KILL TERM; do
     "$byway" bench netperf --hosts veth --runs 1000 TCP_RR >out 2>err & p=$!
     sleep 1; kill -$s $p; wait $p 2>/dev/null

@@ -4,8 +4,8 @@
 //! client: magic, version, what -->        then the test speaks for itself
 //!         <-- magic, version, 0 (or 1: not this version, 2: what?)
 //! ```
-//! Invariant: a client has `PATIENCE` for every word, is one of many strangers until it has said the magic, and is served
-//! alone; whatever it does, the next one is served. Nothing has a name, so a server that is killed leaves nothing.
+//! Invariant: a client has `PATIENCE` to say who it is, and `SESSION` for all that it wants; it is served alone; whatever it
+//! does, and however slowly, the next one is served. Nothing has a name, so a server that is killed leaves nothing.
 //! Not here: what may be asked (netpipe/sides.rs, netperf/mod.rs bound it).
 use super::duplex::Duplex;
 use super::socket::{self, Buffers, Family, PATIENCE};
@@ -15,6 +15,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 /// "bywaylab".
 const MAGIC: u64 = u64::from_le_bytes(*b"bywaylab");
@@ -22,6 +24,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"bywaylab");
 const VERSION: u64 = 1;
 /// Where a host serves if it is not told: nobody is registered there, beside netperf's own 12865.
 pub const PORT: u16 = 12_870;
+
+/// What a client may take: longer than any measurement asks for (place.rs).
+const SESSION: Duration = Duration::from_secs(600);
 
 /// What a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +80,21 @@ pub fn ask(to: SocketAddr, asked: Asked) -> Result<Socket, Failure> {
     Ok(s)
 }
 
+/// What `f` gives; after `limit` the connection is ended, and so `f`, which only waits for it.
+fn within<T>(s: &Socket, limit: Duration, f: impl FnOnce() -> T) -> T {
+    let (over, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let _ = s.shutdown(std::net::Shutdown::Both);
+            }
+        });
+        let result = f();
+        drop(over);
+        result
+    })
+}
+
 /// What `ask` begins, from the other side: serves one client.
 ///
 /// # Errors
@@ -82,7 +102,7 @@ pub fn ask(to: SocketAddr, asked: Asked) -> Result<Socket, Failure> {
 pub fn answer(s: &Socket) -> Result<Asked, Failure> {
     socket::patient(s, PATIENCE)?;
     let d = Duplex::socket(s.as_raw_fd());
-    let [magic, version, asked] = d.hear()?;
+    let [magic, version, asked] = within(s, PATIENCE, || d.hear())?;
     if magic != MAGIC {
         return Err(Failure::Said("no client of this program".into()));
     }
@@ -99,10 +119,10 @@ pub fn answer(s: &Socket) -> Result<Asked, Failure> {
     d.say(&[MAGIC, VERSION, refused])?;
     match asked {
         Some(a) if refused == 0 => {
-            match a {
-                Asked::Netpipe => netpipe::serve(s)?,
-                Asked::Netperf => netperf::serve(s)?,
-            }
+            within(s, SESSION, || match a {
+                Asked::Netpipe => netpipe::serve(s),
+                Asked::Netperf => netperf::serve(s),
+            })?;
             Ok(a)
         }
         _ => Err(Failure::Said(format!(
@@ -248,6 +268,26 @@ mod tests {
         assert!(e.to_string().contains("-m 0"), "{e}");
         let all = server.join().unwrap();
         assert!(all[..all.len() - 1].iter().all(Result::is_ok), "{all:?}");
+    }
+
+    #[test]
+    fn who_dawdles_is_cut_off() {
+        let [server, client] = socket::tcp_pair(Buffers::default()).unwrap();
+        // Its writes raise no signal when the other side has gone.
+        let mut client = TcpStream::from(client);
+        let client = thread::spawn(move || {
+            // A byte now and then, for ever: each comes in time, all of them never do.
+            while client.write_all(&[0]).is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let d = Duplex::socket(server.as_raw_fd());
+        let e = within(&server, Duration::from_millis(50), || {
+            d.take(&mut [0; 1 << 20])
+        });
+        assert_eq!(e.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        drop(server);
+        client.join().unwrap();
     }
 
     #[test]

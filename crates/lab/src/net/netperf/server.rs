@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How long a server of datagrams waits before it looks whether the client has ended.
 const LULL: Duration = Duration::from_millis(50);
+/// What a test may take after its time: until all that is on its way has come.
+const REST: Duration = Duration::from_secs(20);
 /// Bytes of a read of a stream, at most: the socket's buffer where that is less, as the original does.
 const READ: usize = 1 << 20;
 
@@ -80,6 +82,17 @@ fn accepted(l: &Socket) -> Result<Socket, Failure> {
     Ok(s)
 }
 
+/// Whether a test of `o` that began so long ago may still go on.
+fn in_time(began: u64, o: &Options) -> Result<(), Failure> {
+    if now() - began < o.ms * 1_000_000 + REST.as_nanos() as u64 {
+        return Ok(());
+    }
+    Err(socket::said(
+        io::ErrorKind::TimedOut.into(),
+        "the client's end",
+    ))
+}
+
 fn changed() -> Failure {
     Failure::Said("bytes came changed: what carries them is broken".into())
 }
@@ -88,7 +101,7 @@ fn changed() -> Failure {
 fn stream(l: &Socket, o: &Options) -> Result<(u64, u64, u64), Failure> {
     let mut s = accepted(l)?;
     let mut buf = vec![0; s.recv_buffer_size()?.clamp(1, READ)];
-    let (mut bytes, mut reads, mut began) = (0, 0, 0);
+    let (mut bytes, mut reads, mut began) = (0, 0, now());
     loop {
         let n = s.read(&mut buf)?;
         if n == 0 {
@@ -97,6 +110,7 @@ fn stream(l: &Socket, o: &Options) -> Result<(u64, u64, u64), Failure> {
         if reads == 0 {
             began = now();
         }
+        in_time(began, o)?;
         if o.check && !pattern::is(&buf[..n], bytes) {
             return Err(changed());
         }
@@ -108,8 +122,9 @@ fn stream(l: &Socket, o: &Options) -> Result<(u64, u64, u64), Failure> {
 /// Request and response until the client ends: bytes, requests.
 fn answers(s: &Socket, o: &Options) -> Result<(u64, u64), Failure> {
     let (mut request, mut response) = (vec![0; o.request], vec![0; o.response]);
-    let mut n = 0;
+    let (mut n, began) = (0, now());
     while whole(s, &mut request)? {
+        in_time(began, o)?;
         check(o, &request, n, &mut response)?;
         (&*s).write_all(&response)?;
         n += 1;
@@ -141,8 +156,9 @@ fn check(o: &Options, request: &[u8], n: u64, response: &mut [u8]) -> Result<(),
 /// A connection for each request, until one asks nothing.
 fn connections(l: &Socket, o: &Options) -> Result<(u64, u64), Failure> {
     let (mut request, mut response) = (vec![0; o.request], vec![0; o.response]);
-    let mut n = 0;
+    let (mut n, began) = (0, now());
     loop {
+        in_time(began, o)?;
         let mut s = accepted(l)?;
         if !whole(&s, &mut request)? {
             return Ok((n * o.request as u64, n));
@@ -162,7 +178,7 @@ fn receive(
     mut each: impl FnMut(&[u8], &socket2::SockAddr) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     l.set_read_timeout(Some(LULL))?;
-    let until = now() + o.ms * 1_000_000 + PATIENCE.as_nanos() as u64;
+    let began = now();
     loop {
         // SAFETY: bytes are always initialised; recv_from only writes initialised bytes into them.
         let room = unsafe { &mut *(std::ptr::from_mut(buf) as *mut [MaybeUninit<u8>]) };
@@ -177,12 +193,7 @@ fn receive(
             Err(e) => return Err(e.into()),
         }
         // Datagrams that never end, or a client that says nothing.
-        if now() > until {
-            return Err(socket::said(
-                io::ErrorKind::TimedOut.into(),
-                "the client's end",
-            ));
-        }
+        in_time(began, o)?;
     }
 }
 
