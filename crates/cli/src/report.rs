@@ -23,9 +23,9 @@ pub struct Wanted {
 }
 
 /// The order of the sources.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "fifo", "grep", "bw-pipe", "pipeflex", "mbuf", "netpipe", "netperf", "ftp", "lat-pipe",
-    "pipeline",
+    "pipeline", "native",
 ];
 
 /// Writes it all; 2 if it could not.

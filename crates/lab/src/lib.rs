@@ -11,6 +11,7 @@ mod lines;
 pub mod machine;
 pub mod mbuf;
 mod migrations;
+pub mod native;
 pub mod net;
 pub mod noise;
 pub mod pairs;

@@ -17,6 +17,7 @@ mod seeds;
 mod session;
 
 use byway_lab::mbuf::Mbuf;
+use byway_lab::native::Native;
 use byway_lab::net::ftp::Ftp;
 use byway_lab::net::netperf::workload::Netperf;
 use byway_lab::net::netpipe::workload::Netpipe;
@@ -53,7 +54,9 @@ pub enum What {
     Ftp(net::File),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
-    /// All of them, each beside its published table
+    /// The native library: records, grants and wake-ups, beside sockets, pipes and what is possible
+    Native(Wanted),
+    /// All of them but `native`, each beside its published table
     Seeds(seeds::Seeds),
     /// Two records of one measurement: what has changed, and whether that is more than chance
     Compare(against::Files),
@@ -74,6 +77,7 @@ pub fn bench(what: &What) -> i32 {
         What::Netperf(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Ftp(f) => one(&f.wanted, |_| Ok(Box::new(f.workload(&itself()?)?))),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
+        What::Native(w) => one(w, native),
         What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),
     }
@@ -96,6 +100,10 @@ fn between(w: &Wanted, bench: Bench, flex: Option<Options>) -> Made {
     plan.flex = flex.unwrap_or(plan.flex);
     plan.pipes = byway.pipes();
     Ok(Box::new(Pairs::new(bench, plan, byway)))
+}
+
+fn native(w: &Wanted) -> Made {
+    Ok(Box::new(Native::new(w.places()?, w.quick)))
 }
 
 fn lines(w: &Wanted, size: u64) -> Made {

@@ -25,9 +25,8 @@ pub mod text;
 pub mod worker;
 
 use crate::child::Failure;
-use crate::record::{Better, Overhead, Parameters, Record};
+use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Limits};
-use crate::stats;
 use crate::workload::Workload;
 use crate::workload::pipeline::Texts;
 use link::Kind;
@@ -392,23 +391,11 @@ fn overhead(record: &mut Record, plan: &Plan, byway: &Byway) -> Result<(), Failu
         work: Work::Nothing(if plan.quick { 100 } else { 1000 }),
     };
     let done = byway.worker(&job, None)?;
-    let mut takes = |what: &str, value, unit: &str| {
-        record.overhead.push(Overhead {
-            what: what.into(),
-            value,
-            unit: unit.into(),
-        });
-    };
-    takes("a look at the clock", pair::clock_ns(), "ns");
-    let apart = stats::median(&done.figures) / 1e3;
-    takes("between the starts of two processes of a pair", apart, "us");
-    let where_ = match plan.cpus.len() {
-        1 => format!("both processes of a pair on CPU {}", plan.cpus[0]),
-        _ => format!(
-            "the processes of a pair on CPUs {} and {}, each bound to its own (pipeflex, grep: where the kernel puts them)",
-            plan.cpus[0], plan.cpus[1]
-        ),
-    };
-    record.notes.push(where_);
+    record.overhead.extend(pair::overhead(&done.figures));
+    let place = pair::placed(&plan.cpus);
+    record.notes.push(match plan.cpus.len() {
+        1 => place,
+        _ => format!("{place} (pipeflex, grep: where the kernel puts them)"),
+    });
     Ok(())
 }

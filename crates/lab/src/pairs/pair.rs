@@ -9,7 +9,9 @@
 //! Not here: what carries the bytes (link.rs).
 use super::link::{End, Kind, Link};
 use crate::child::{self, Failure, Gate, Span, now};
+use crate::record::Overhead;
 use crate::shared::Shared;
+use crate::stats;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -163,6 +165,31 @@ pub fn nothing(cpus: &[usize], runs: usize) -> Result<Vec<f64>, Failure> {
     Ok((0..runs)
         .map(|run| at(2 * run).abs_diff(at(2 * run + 1)) as f64)
         .collect())
+}
+
+/// Where the processes of a pair are, as a note.
+pub fn placed(cpus: &[usize]) -> String {
+    match cpus {
+        [cpu] => format!("both processes of a pair on CPU {cpu}"),
+        _ => format!(
+            "the processes of a pair on CPUs {} and {}, each bound to its own",
+            cpus[0], cpus[1]
+        ),
+    }
+}
+
+/// What the harness takes, with the times of `nothing`.
+pub fn overhead(apart: &[f64]) -> [Overhead; 2] {
+    let takes = |what: &str, value, unit: &str| Overhead {
+        what: what.into(),
+        value,
+        unit: unit.into(),
+    };
+    let apart = stats::median(apart) / 1e3;
+    [
+        takes("a look at the clock", clock_ns(), "ns"),
+        takes("between the starts of two processes of a pair", apart, "us"),
+    ]
 }
 
 /// Nanoseconds that a look at the clock takes.

@@ -28,7 +28,7 @@ pub fn short(v: f64) -> String {
 }
 
 /// An interval; of one round there is none.
-fn range(ci95: [f64; 2]) -> String {
+pub fn range(ci95: [f64; 2]) -> String {
     if ci95[0] == ci95[1] {
         return "-".into();
     }
