@@ -8,8 +8,10 @@ use crate::carried::Carried;
 use crate::grant::{Grant, Sent, reserve};
 use crate::writer::Tried;
 use crate::{Reader, Writer, pipe};
+use byway_pipe::channel::Channel;
 use byway_pipe::policy;
 use byway_pipe::record::{self, Found, HEAD, Head};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
@@ -49,6 +51,8 @@ pub fn records() -> io::Result<(Receiver, Sender)> {
 /// The end that records are sent into.
 pub struct Sender {
     writer: Writer,
+    /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below R has landed.
+    flying: VecDeque<(u64, usize)>,
 }
 
 /// A grant that could not be sent, and why.
@@ -72,6 +76,9 @@ impl From<SendError> for io::Error {
     }
 }
 
+/// Looks at a receiver that lets grants land one by one, before its sender sleeps: some ten microseconds.
+const SPINS: u32 = 200;
+
 /// How long an operation may wait.
 #[derive(Clone, Copy)]
 enum Wait {
@@ -91,7 +98,10 @@ impl Sender {
 
     /// Sends records through `writer`. Everybody who writes into that pipe must do so, and its readers must receive.
     pub fn new(writer: Writer) -> Sender {
-        Sender { writer }
+        Sender {
+            writer,
+            flying: VecDeque::new(),
+        }
     }
 
     /// The pipe's end, to write bytes that its reader will read as bytes: never while a record is expected.
@@ -187,15 +197,41 @@ impl Sender {
             Ok(s) => s,
             Err(error) => return Err(SendError { grant, error }),
         };
-        let many = (FLYING_BYTES / grant.room().max(1)).clamp(1, FLYING);
-        let most = (many * (HEAD + Sent::BYTES)) as u64;
+        let (room, ch) = (grant.room(), c.channel);
+        // What counts as full for a grant; other records may fill the ring.
+        let most = if self.flies_enough(ch) { 0 } else { u64::MAX };
         match self.write(GRANTED, &sent.to_bytes(), wait, most) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                let r = ch.h().r();
+                self.flying.push_back((ch.t().wide(r), room));
+                Ok(())
+            }
             Err(error) => {
                 grant.unlend(sent, to);
                 Err(SendError { grant, error })
             }
         }
+    }
+
+    /// Whether as many of this sender's grants fly as may; waits a little for receivers that are at work.
+    fn flies_enough(&mut self, ch: &Channel) -> bool {
+        // R has 40 bits (word.rs), and a ring is far below 2^32.
+        let flies =
+            |pos: u64, r: u64| (1..1 << 32).contains(&(pos.wrapping_sub(r) & ((1 << 40) - 1)));
+        let mut enough = |r: u64| {
+            while self.flying.front().is_some_and(|f| !flies(f.0, r)) {
+                self.flying.pop_front();
+            }
+            let bytes: usize = self.flying.iter().map(|f| f.1).sum();
+            self.flying.len() >= FLYING || bytes >= FLYING_BYTES
+        };
+        (0..SPINS).all(|_| {
+            let full = enough(ch.h().r());
+            if full {
+                std::hint::spin_loop();
+            }
+            full
+        })
     }
 
     /// A record's head and bytes by one write, which is whole or not at all.

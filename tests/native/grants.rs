@@ -122,6 +122,20 @@ fn a_slow_receiver_makes_the_sender_wait() {
 }
 
 #[test]
+fn short_records_do_not_hold_up_grants() {
+    let (mut r, mut s) = byway::records().unwrap();
+    // The receiver is armed: the first record rings it, and the kernel's pipe is taken.
+    assert!(r.try_message().is_err());
+    for n in [3, 0, 4088, 200_000, 100, 1 << 20] {
+        s.send_timeout(&vec![n as u8; n], LONG).unwrap();
+    }
+    for n in [3, 0, 4088, 200_000, 100, 1 << 20] {
+        let m = r.message_timeout(LONG).unwrap().unwrap();
+        assert!(m.len() == n && m.iter().all(|&x| x == n as u8));
+    }
+}
+
+#[test]
 fn what_cannot_be_had_is_said() {
     peer::apart("memory");
 }
