@@ -11,6 +11,7 @@ use crate::{Reader, Writer, pipe};
 use byway_pipe::channel::Channel;
 use byway_pipe::policy;
 use byway_pipe::record::{self, Found, HEAD, Head};
+use byway_sys::{file, process};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -78,6 +79,9 @@ impl From<SendError> for io::Error {
 
 /// Looks at a receiver that lets grants land one by one, before its sender sleeps: some ten microseconds.
 const SPINS: u32 = 200;
+
+/// Between two looks whether grants in a FIFO have landed, us.
+const LAND_US: u64 = 100;
 
 /// How long an operation may wait.
 #[derive(Clone, Copy)]
@@ -199,7 +203,15 @@ impl Sender {
         };
         let (room, ch) = (grant.room(), c.channel);
         // What counts as full for a grant; other records may fill the ring.
-        let most = if self.flies_enough(ch) { 0 } else { u64::MAX };
+        let full = self.flies_enough(ch);
+        if full
+            && ch.is_fifo()
+            && let Err(error) = self.land(ch, wait)
+        {
+            grant.unlend(sent, to);
+            return Err(SendError { grant, error });
+        }
+        let most = if full && !ch.is_fifo() { 0 } else { u64::MAX };
         match self.write(GRANTED, &sent.to_bytes(), wait, most) {
             Ok(()) => {
                 let r = ch.h().r();
@@ -232,6 +244,24 @@ impl Sender {
             }
             full
         })
+    }
+
+    /// Of a FIFO, whose ring counts as full only when it is (fifo.rs moves its oldest page): waits until grants have landed, or
+    /// nobody reads any more, which the write will tell. The descriptor does not tell of it.
+    fn land(&mut self, ch: &Channel, wait: Wait) -> io::Result<()> {
+        while self.flies_enough(ch) && !file::reader_gone(self.writer.as_raw_fd() as usize) {
+            match wait {
+                Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
+                Wait::Until(Some(t)) if Instant::now() >= t => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "as many grants fly as may: the receiver does not receive",
+                    ));
+                }
+                Wait::Until(_) => process::nap(LAND_US),
+            }
+        }
+        Ok(())
     }
 
     /// A record's head and bytes by one write, which is whole or not at all.
