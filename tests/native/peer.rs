@@ -193,6 +193,7 @@ fn peer() {
             std::thread::sleep(LONG);
             drop(fd);
         }
+        "lives" => crate::fifo::lives(),
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
         "memory" => crate::grants::memory(),
