@@ -6,96 +6,153 @@ use crate::{bench, doctor, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-#[derive(Parser)]
-#[command(
-    name = "byway",
-    version,
-    about = "Pipes of unmodified programs, through shared memory"
-)]
-struct Flags {
-    #[command(subcommand)]
-    command: Command,
+/// The program's commands. Each one's words are made when it is called: all of them together cost every `byway run` as much
+/// as the start of a process does.
+fn commands() -> Command {
+    fn one(name: &'static str, about: &'static str, words: fn(Command) -> Command) -> Command {
+        Command::new(name).about(about).defer(words)
+    }
+    Command::new("byway")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Pipes of unmodified programs, through shared memory")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([
+            one(
+                "run",
+                "Run a command, and all that it starts, with its pipes carried",
+                Run::augment_args,
+            ),
+            one(
+                "demo",
+                "Run real pipelines plain and carried, interleaved, and print one table",
+                Demo::augment_args,
+            ),
+            one(
+                "bench",
+                "Measure one part by itself, against others that do the same",
+                Bench::augment_args,
+            ),
+            one(
+                "report",
+                "One page of records (bench ... --json FILE): tables and plots",
+                report::Wanted::augment_args,
+            ),
+            one(
+                "stat",
+                "Show the memory of the runs of this user: in use, cached, events",
+                Stat::augment_args,
+            ),
+            one(
+                "doctor",
+                "Tell what this machine allows, or whether a program can take part",
+                Doctor::augment_args,
+            ),
+            one(
+                "ping-pong",
+                "One byte to and fro between two processes: prints seconds a round trip",
+                PingPong::augment_args,
+            )
+            .hide(true),
+            one(
+                "pair-worker",
+                "A run of one of the benchmarks between processes",
+                PairWorker::augment_args,
+            )
+            .hide(true),
+            one(
+                "net-worker",
+                "A run of one of the benchmarks of the network",
+                NetWorker::augment_args,
+            )
+            .hide(true),
+        ])
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Run a command, and all that it starts, with its pipes carried
-    Run {
-        /// Leave every pipe to the kernel
-        #[arg(long)]
-        off: bool,
-        /// At the end, tell on standard error what was carried, and why the rest was not
-        #[arg(long)]
-        explain: bool,
-        /// Do without these, comma-separated
-        #[arg(long, value_delimiter = ',', value_name = "WHAT")]
-        forbid: Vec<Forbidden>,
-        #[command(flatten)]
-        memory: Memory,
-        #[command(flatten)]
-        ring: Rings,
-        /// The command and its arguments
-        #[arg(trailing_var_arg = true, required = true)]
-        command: Vec<OsString>,
-    },
-    /// Run real pipelines plain and carried, interleaved, and print one table
-    Demo {
-        /// Size of the text file, MB
-        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
-        size: u64,
-        /// Counted runs of each pipeline and side
-        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-        runs: u16,
-        /// Write the record here as well; `-` is standard output (the table then goes to standard error)
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
-        cases: Vec<String>,
-    },
-    /// Measure one part by itself, against others that do the same
-    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-    Bench {
-        /// Serve `netpipe --peer` and `netperf --peer` of another host, until Ctrl-C
-        #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = "127.0.0.1")]
-        serve: Option<String>,
-        #[command(subcommand)]
-        what: Option<Box<bench::What>>,
-    },
-    /// One page of records (bench ... --json FILE): tables and plots
-    Report(report::Wanted),
-    /// One byte to and fro between two processes: prints seconds a round trip
-    #[command(hide = true)]
-    PingPong { trips: u64 },
-    /// A run of one of the benchmarks between processes
-    #[command(hide = true)]
-    PairWorker { words: Vec<String> },
-    /// A run of one of the benchmarks of the network
-    #[command(hide = true)]
-    NetWorker { word: String },
-    /// Show the memory of the runs of this user: in use, cached, events
-    Stat {
-        /// One JSON document instead of tables
-        #[arg(long)]
-        json: bool,
-        /// A line for each CPU as well
-        #[arg(long)]
-        cpus: bool,
-        /// Only the run with this process id
-        pid: Option<u32>,
-    },
-    /// Tell what this machine allows, or whether a program can take part
-    Doctor {
-        /// Walk the memory of the runs of this user: is each object in exactly one place?
-        #[arg(long, conflicts_with = "command")]
-        audit: bool,
-        /// A program (or library) to look at
-        #[arg(last = true, value_name = "CMD")]
-        command: Option<OsString>,
-    },
+#[derive(Args)]
+struct Run {
+    /// Leave every pipe to the kernel
+    #[arg(long)]
+    off: bool,
+    /// At the end, tell on standard error what was carried, and why the rest was not
+    #[arg(long)]
+    explain: bool,
+    /// Do without these, comma-separated
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+    forbid: Vec<Forbidden>,
+    #[command(flatten)]
+    memory: Memory,
+    #[command(flatten)]
+    ring: Rings,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, required = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct Demo {
+    /// Size of the text file, MB
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    size: u64,
+    /// Counted runs of each pipeline and side
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Write the record here as well; `-` is standard output (the table then goes to standard error)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
+    cases: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+struct Bench {
+    /// Serve `netpipe --peer` and `netperf --peer` of another host, until Ctrl-C
+    #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = "127.0.0.1")]
+    serve: Option<String>,
+    #[command(subcommand)]
+    what: Option<Box<bench::What>>,
+}
+
+#[derive(Args)]
+struct Stat {
+    /// One JSON document instead of tables
+    #[arg(long)]
+    json: bool,
+    /// A line for each CPU as well
+    #[arg(long)]
+    cpus: bool,
+    /// Only the run with this process id
+    pid: Option<u32>,
+}
+
+#[derive(Args)]
+struct Doctor {
+    /// Walk the memory of the runs of this user: is each object in exactly one place?
+    #[arg(long, conflicts_with = "command")]
+    audit: bool,
+    /// A program (or library) to look at
+    #[arg(last = true, value_name = "CMD")]
+    command: Option<OsString>,
+}
+
+#[derive(Args)]
+struct PingPong {
+    trips: u64,
+}
+
+#[derive(Args)]
+struct PairWorker {
+    words: Vec<String>,
+}
+
+#[derive(Args)]
+struct NetWorker {
+    word: String,
 }
 
 /// How much a carried pipe holds.
@@ -286,48 +343,80 @@ impl Forbidden {
 
 /// Parses and runs; the result is the exit status.
 pub fn main() -> i32 {
-    match Flags::parse().command {
-        Command::Run {
-            off,
-            explain,
-            forbid,
-            mut memory,
-            ring,
-            command,
-        } => {
-            // Figures of its own are figures of a domain of its own.
-            memory.ring_bytes = ring.bytes();
-            memory.direct_from = ring.direct_from();
-            memory.private |= !memory.is_usual() || !ring.is_usual();
-            let forbidden = forbid.iter().fold(0, |all, f| all | f.flag());
-            run::run(off, explain, forbidden, &memory, &command)
+    let words = commands().get_matches();
+    let Some((name, words)) = words.subcommand() else {
+        unreachable!("clap: a command is required")
+    };
+    match name {
+        "run" => run(told(words)),
+        "demo" => {
+            let d: Demo = told(words);
+            bench::demo(d.size, d.runs, d.json, d.cases)
         }
-        Command::Demo {
-            size,
-            runs,
-            json,
-            cases,
-        } => bench::demo(size, runs, json, cases),
-        Command::Report(w) => report::report(&w),
-        Command::Bench { serve, what } => match (serve, what) {
-            (Some(at), _) => bench::net::serve(&at),
+        "bench" => match told(words) {
+            Bench {
+                serve: Some(at), ..
+            } => bench::net::serve(&at),
             // clap: without either the help is printed before this.
-            (None, what) => what.map_or(2, |what| bench::bench(&what)),
+            Bench { what, .. } => what.map_or(2, |what| bench::bench(&what)),
         },
-        Command::NetWorker { word } => byway_lab::net::worker::main(&word),
-        Command::PairWorker { words } => pairs::worker::main(&words),
-        Command::PingPong { trips } => match byway_lab::workload::pingpong::run(trips.max(1)) {
-            Ok(s) => {
-                println!("{s}");
-                0
-            }
-            Err(e) => {
-                eprintln!("byway: ping-pong: {e}");
-                1
-            }
+        "report" => report::report(&told(words)),
+        "stat" => {
+            let s: Stat = told(words);
+            stat::stat(s.json, s.cpus, s.pid)
+        }
+        "doctor" => match told(words) {
+            Doctor { audit: true, .. } => stat::audit(),
+            Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
-        Command::Stat { json, cpus, pid } => stat::stat(json, cpus, pid),
-        Command::Doctor { audit: true, .. } => stat::audit(),
-        Command::Doctor { command, .. } => doctor::doctor(command.as_deref()),
+        "ping-pong" => ping_pong(&told(words)),
+        "pair-worker" => pairs::worker::main(&told::<PairWorker>(words).words),
+        "net-worker" => byway_lab::net::worker::main(&told::<NetWorker>(words).word),
+        name => unreachable!("clap: {name} is none of the commands"),
+    }
+}
+
+/// A command's words, which clap has checked; what it cannot check ends here with its message.
+fn told<T: FromArgMatches>(words: &ArgMatches) -> T {
+    T::from_arg_matches(words).unwrap_or_else(|e| e.exit())
+}
+
+fn run(mut told: Run) -> i32 {
+    // Figures of its own are figures of a domain of its own.
+    told.memory.ring_bytes = told.ring.bytes();
+    told.memory.direct_from = told.ring.direct_from();
+    told.memory.private |= !told.memory.is_usual() || !told.ring.is_usual();
+    let forbidden = told.forbid.iter().fold(0, |all, f| all | f.flag());
+    run::run(
+        told.off,
+        told.explain,
+        forbidden,
+        &told.memory,
+        &told.command,
+    )
+}
+
+fn ping_pong(told: &PingPong) -> i32 {
+    match byway_lab::workload::pingpong::run(told.trips.max(1)) {
+        Ok(s) => {
+            println!("{s}");
+            0
+        }
+        Err(e) => {
+            eprintln!("byway: ping-pong: {e}");
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::commands;
+
+    #[test]
+    fn every_command_is_well_formed() {
+        let mut all = commands();
+        all.build();
+        all.debug_assert();
     }
 }

@@ -31,7 +31,7 @@ use flags::{Flex, Lines, Wanted};
 use session::Done;
 use std::path::PathBuf;
 
-/// What can be measured by itself.
+/// Measure one part by itself, against others that do the same
 #[derive(Subcommand)]
 pub enum What {
     /// The allocator, against the one it replaced in 2001, a fixed pool, and two heaps
