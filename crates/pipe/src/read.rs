@@ -28,8 +28,9 @@ impl Armed {
     };
 }
 
-/// Less than this at a look at T is worth a `gather`.
+/// Less than this at a look at T, and fewer reads than these, is worth a `gather`.
 const LITTLE: u64 = 4096;
+const FEW: u64 = 8;
 
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
@@ -117,7 +118,8 @@ fn take(
         ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
             let there = lim - r;
-            if !gathered && there < LITTLE && !m.valid() {
+            let little = there < LITTLE && there < FEW * (want - *done) as u64;
+            if !gathered && little && !m.valid() {
                 gathered = true;
                 if policy::gather(me, &ch.reader, &ch.writer) {
                     policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
