@@ -105,6 +105,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Safety
     /// `check` allowed them; the ring's places are the caller's.
+    #[inline]
     pub unsafe fn to_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
         while n > 0 {
             let (base, len) = self.run();
@@ -115,15 +116,19 @@ impl<'a> Cursor<'a> {
             }
             // SAFETY: the caller's promise; `k` stays inside both runs.
             unsafe { move_bytes(p, base as *const u8, k) };
+            n -= k;
+            if n == 0 {
+                return;
+            }
             self.advance(k);
             at += k as u64;
-            n -= k;
         }
     }
     /// `n` bytes of the ring from position `at` to here.
     ///
     /// # Safety
     /// As [`Cursor::to_ring`].
+    #[inline]
     pub unsafe fn from_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
         while n > 0 {
             let (base, len) = self.run();
@@ -134,9 +139,12 @@ impl<'a> Cursor<'a> {
             }
             // SAFETY: the caller's promise; `k` stays inside both runs.
             unsafe { move_bytes(base as *mut u8, p, k) };
+            n -= k;
+            if n == 0 {
+                return;
+            }
             self.advance(k);
             at += k as u64;
-            n -= k;
         }
     }
 }

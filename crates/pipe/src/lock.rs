@@ -43,7 +43,18 @@ impl Default for Patience {
 ///
 /// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
 /// the interrupted write notices at its next CAS.
-pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: impl Fn(T) -> bool) -> Option<T> {
+#[inline]
+pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<T> {
+    let t = ch.t();
+    let mine = t.with_wl(me.tid);
+    if t.wl() == 0 && !give_up(t) && ch.cas_t(t, mine).is_ok() {
+        return Some(mine);
+    }
+    take_from_another(me, ch, fd, give_up)
+}
+
+#[cold]
+fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<T> {
     let mut p = Patience::new();
     loop {
         let t = ch.t();

@@ -3,7 +3,7 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::Channel;
+use crate::channel::{Channel, Ring};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
@@ -61,15 +61,13 @@ fn take(
     let (mut waited, mut gathered) = (false, false);
     loop {
         let h = ch.h();
-        if let Some(k) = ahead(me, ch, h, want - *done)
+        if let Some((ring, k)) = ahead(me, ch, h, want - *done)
             && at.check(k, |p, n| (me.access)(p, n, true))
         {
             let r = h.r();
-            let ring = ch.ring(me.domain)?;
             // SAFETY: checked above; [r, r + k) is published and not yet released.
             unsafe { at.from_ring(ring, r, k) };
             if ch.cas_h(h, H::free(r + k as u64)) {
-                at.advance(k);
                 *done += k;
                 ch.reader.0.count(k);
                 return None;
@@ -224,10 +222,13 @@ fn take(
 /// another CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and
 /// a W of any time is there as long as R stands, which the CAS on H proves.
 #[inline]
-fn ahead(me: &Me, ch: &Channel, h: H, want: usize) -> Option<usize> {
+fn ahead<'a>(me: &Me, ch: &'a Channel, h: H, want: usize) -> Option<(Ring<'a>, usize)> {
     let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    let there = want as u64 <= n.min(policy::piece(me) as u64) && !h.held() && !ch.m().valid();
-    (there && n <= ch.ring(me.domain)?.bytes()).then_some(want)
+    if want as u64 > n.min(policy::piece(me) as u64) || h.held() || ch.m().valid() {
+        return None;
+    }
+    let ring = ch.ring(me.domain)?;
+    (n <= ring.bytes()).then_some((ring, want))
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.

@@ -227,12 +227,12 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 .cas_t(t, if last { next.with_wl(0) } else { next })
                 .is_ok()
             {
-                w.at.advance(k);
                 w.done += k;
                 ch.writer.0.count(k);
                 if last {
                     return Some(Step::Done(w.done as Ret));
                 }
+                w.at.advance(k);
             }
             continue;
         }
