@@ -33,6 +33,8 @@ EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --
 step tests/equivalence.sh "$byway" run --pipe lp+zc --
 step "$byway" run --pipe zc -- target/conformance/kill 500
+step tests/equivalence.sh "$byway" run --capacity 8M --
+step "$byway" run --capacity 8M -- target/conformance/kill 500
 # Each fallback forced.
 step tests/equivalence.sh "$byway" run --off --
 for what in rewrite memory spin carry rseq; do step tests/equivalence.sh "$byway" run --forbid $what --; done

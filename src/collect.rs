@@ -26,7 +26,7 @@ pub fn collect(d: Domain) {
                 && registry::object(d, i) == Some(key)
                 && let Some(ch) = Channel::at(d, i)
             {
-                clusters::give(&u, ch, |_| false);
+                clusters::give(&u, ch);
                 holdings::sweep(&u, |h| h == holdings::channel(i as u32));
                 registry::release(d, i);
             }
@@ -43,7 +43,7 @@ pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
         if registry::inode(d, i).is_some()
             && let Some(ch) = Channel::at(d, i)
         {
-            clusters::reach(ch, f);
+            clusters::reach(d, ch, f);
         }
     }
 }

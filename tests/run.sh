@@ -13,7 +13,7 @@ has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1))
 seq 1 400000 >text; sum=$(md5sum <text)
 
 # Statuses are the command's own, or env(1)'s.
-for how in "" "--off" "--explain" "--forbid carry" "--forbid rewrite" "--forbid memory" "--forbid spin,memory" "--forbid rseq" "--memory 1" "--preallocate 16 --decay 0 --low 0" "--pipe base" "--capacity 4K"; do
+for how in "" "--off" "--explain" "--forbid carry" "--forbid rewrite" "--forbid memory" "--forbid spin,memory" "--forbid rseq" "--memory 1" "--preallocate 16 --decay 0 --low 0" "--pipe base" "--capacity 4K" "--capacity 8M"; do
   # shellcheck disable=SC2086
   {
     "$byway" run $how -- true 2>/dev/null; is "true $how" $? 0
@@ -34,7 +34,7 @@ BYWAY=off "$byway" run -- sh -c 'echo "${LD_PRELOAD-none}"' >out; is "BYWAY=off"
 "$byway" run --memory 0 -- true 2>err; is "no memory at all" $? 2
 "$byway" run --low 20 --high 10 -- true 2>err; is "high below low" $? 2; has "high below low" "$(cat err)" "--high 10 is below --low 20"
 "$byway" run --memory 4 --preallocate 8 -- true 2>err; is "more than the limit" $? 2
-"$byway" run --capacity 3K -- true 2>err; is "too small a ring" $? 2; has "too small a ring" "$(cat err)" "from 4K to 512K"
+"$byway" run --capacity 3K -- true 2>err; is "too small a ring" $? 2; has "too small a ring" "$(cat err)" "from 4K to 8M"
 "$byway" stat 2>err; is "stat without a run" $? 1; has "stat without a run" "$(cat err)" "byway run --"
 is "stat --json without a run" "$("$byway" stat --json)" "[]"
 "$byway" run --preallocate 6 -- "$byway" stat --cpus >out; is "stat" $? 0; has "stat" "$(cat out)" "jumbo"

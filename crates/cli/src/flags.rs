@@ -6,6 +6,7 @@ use crate::{bench, doctor, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
+use byway_pipe::channel::{RING_MOST, SMALLEST};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -162,7 +163,8 @@ struct Rings {
     /// `auto`: by the CPUs and what memory there is
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pipe: Pipe,
-    /// Bytes in flight in one pipe, such as 4K or 256K [default: 64K with base, 512K with lp]
+    /// Bytes in flight in one pipe, such as 4K, 256K or 8M [default: 64K with base, 512K with lp]; the kernel's own pipe must
+    /// be able to hold twice that (/proc/sys/fs/pipe-max-size), else it is less
     #[arg(long, value_name = "SIZE", value_parser = size)]
     capacity: Option<u32>,
 }
@@ -200,20 +202,22 @@ impl Rings {
     }
 }
 
-/// A power of two from 8 KiB (4 KiB of them for writers) to 512 KiB, for a size from 4 KiB on.
+/// A power of two from 8 KiB (4 KiB of them for writers) to 8 MiB, for a size from 4 KiB on.
 fn size(text: &str) -> Result<u32, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(d) => (d, 1 << 10),
-        None => (text, 1),
+    let unit = match text.chars().last() {
+        Some('k' | 'K') => 1 << 10,
+        Some('m' | 'M') => 1 << 20,
+        _ => 1,
     };
+    let digits = &text[..text.len() - usize::from(unit > 1)];
     let n: u32 = digits
         .parse()
-        .map_err(|_| "not a size; write 4096 or 256K")?;
+        .map_err(|_| "not a size; write 4096, 256K or 8M")?;
     let n = n.saturating_mul(unit);
-    if !(4 << 10..=512 << 10).contains(&n) {
-        return Err("from 4K to 512K".into());
+    if !(4 << 10..=RING_MOST as u32).contains(&n) {
+        return Err("from 4K to 8M".into());
     }
-    Ok(n.next_power_of_two().max(8 << 10))
+    Ok(n.next_power_of_two().max(SMALLEST as u32))
 }
 
 /// The shared memory of a run.

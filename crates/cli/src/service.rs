@@ -49,7 +49,7 @@ pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
         if registry::inode(d, i).is_some()
             && let Some(ch) = Channel::at(d, i)
         {
-            clusters::reach(ch, f);
+            clusters::reach(d, ch, f);
         }
     }
 }
@@ -250,7 +250,7 @@ impl Run {
             && let Some(ch) = Channel::at(self.domain, i)
         {
             let line = self.own(i);
-            clusters::give(u, ch, |_| false);
+            clusters::give(u, ch);
             registry::release(self.domain, i);
             if let Some(line) = line
                 && let Ok(mut gone) = self.gone.lock()

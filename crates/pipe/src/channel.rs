@@ -17,9 +17,14 @@ pub const SLACK: u64 = 4096;
 /// PIPE_BUF of Linux; also the most that K holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
 /// Bytes of the smallest ring: a page, and as much room for a pump.
-const SMALLEST: usize = 2 * PIPE_BUF;
-/// Clusters that a ring has at most.
-pub const RING_CLUSTERS: usize = 8;
+pub const SMALLEST: usize = 2 * PIPE_BUF;
+/// Bytes of the largest ring, and clusters that it has.
+pub const RING_MOST: usize = 8 << 20;
+pub const RING_CLUSTERS: usize = RING_MOST / CLUSTER;
+/// Entries of a slot's own table. A larger ring's is in a cluster of its own, which the first of these names.
+pub const DIRECT: usize = 16;
+/// Entries of such a cluster, of which a ring uses what it has.
+const INDIRECT: usize = Class::Cluster.bytes() / size_of::<AtomicU32>();
 const CLUSTER: usize = Class::Jumbo.bytes();
 
 #[repr(C, align(64))]
@@ -141,11 +146,13 @@ pub struct Channel {
     m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
-    /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs).
-    pub table: Line<[AtomicU32; RING_CLUSTERS]>,
+    /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs). Of a ring of more than `DIRECT` of
+    /// them, the first names the cluster with the table.
+    pub table: Line<[AtomicU32; DIRECT]>,
 }
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
+const _: () = assert!(INDIRECT >= RING_CLUSTERS);
 
 /// Why a channel went, or stays, in the kernel; shown by `--explain`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -320,12 +327,29 @@ impl Channel {
     pub fn ring(&self, d: Domain) -> Option<Ring<'_>> {
         let bytes = self.facts.0.ring.load(Relaxed) as usize;
         // A peer may have written anything here.
-        let ok = bytes.is_power_of_two() && (SMALLEST..=RING_CLUSTERS * CLUSTER).contains(&bytes);
+        let ok = bytes.is_power_of_two() && (SMALLEST..=RING_MOST).contains(&bytes);
+        let table = if bytes <= DIRECT * CLUSTER {
+            &self.table.0[..]
+        } else {
+            self.indirect(d)?
+        };
         ok.then_some(Ring {
             domain: d,
-            table: &self.table.0,
+            table,
             bytes,
         })
+    }
+    /// Whether the table of its ring is in a cluster of its own.
+    pub fn is_indirect(&self) -> bool {
+        self.facts.0.ring.load(Relaxed) as usize > DIRECT * CLUSTER
+    }
+    /// The table of a large ring; `None` while the channel is closed. A look that comes late sees a cluster that is
+    /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's bytes.
+    pub fn indirect(&self, d: Domain) -> Option<&[AtomicU32]> {
+        let unit = self.table.0[0].load(Acquire /* ORDER: after the zeroes in it. */);
+        let p = d.address(unit.checked_sub(1)?, Class::Cluster)?;
+        // SAFETY: a cluster lies in the mapping, aligned to its size, and is looked at through atomics only.
+        Some(unsafe { core::slice::from_raw_parts(p as *const AtomicU32, INDIRECT) })
     }
     /// `n` bytes of K were read.
     pub fn drained(&self, n: usize) {
@@ -386,11 +410,11 @@ impl Channel {
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     domain: Domain,
-    table: &'a [AtomicU32; RING_CLUSTERS],
+    table: &'a [AtomicU32],
     bytes: usize,
 }
 
-impl Ring<'_> {
+impl<'a> Ring<'a> {
     /// Its size.
     #[inline]
     pub fn bytes(self) -> u64 {
@@ -401,22 +425,27 @@ impl Ring<'_> {
     pub fn room(self) -> u64 {
         self.bytes as u64 - SLACK
     }
-    /// The table's entry for position `at`.
+    /// The number of the table's entry for position `at`.
     #[inline]
     pub fn entry(self, at: u64) -> usize {
         (at as usize & (self.bytes - 1)) / CLUSTER
+    }
+    /// That entry.
+    #[inline]
+    pub fn slot(self, at: u64) -> &'a AtomicU32 {
+        &self.table[self.entry(at) % self.table.len()]
     }
 
     /// Whether position `at` has a cluster.
     #[inline]
     pub fn has(self, at: u64) -> bool {
-        self.table[self.entry(at) % RING_CLUSTERS].load(Relaxed) != 0
+        self.slot(at).load(Relaxed) != 0
     }
 
     /// The run that starts at position `at`: its address, and how many bytes to its end; 0 where there is no cluster.
     #[inline]
     pub fn run(self, at: u64) -> (*mut u8, usize) {
-        let unit = self.table[self.entry(at) % RING_CLUSTERS].load(Relaxed);
+        let unit = self.slot(at).load(Relaxed);
         // A ring smaller than a cluster ends in the midst of it.
         let o = at as usize & (self.bytes - 1) & (CLUSTER - 1);
         let end = CLUSTER.min(self.bytes);

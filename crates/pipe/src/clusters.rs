@@ -1,5 +1,5 @@
-//! The memory under a ring: up to eight clusters of 64 KiB, taken when a writer comes to their places, given back when the
-//! channel rests.
+//! The memory under a ring: clusters of 64 KiB, taken when a writer comes to their places, given back when the channel
+//! rests; and of a large ring the cluster that has its table.
 //!
 //! ```text
 //! position   ... |  64 KiB |  64 KiB |  64 KiB | ...      the table has one entry for every 64 KiB of the ring
@@ -12,11 +12,13 @@
 //! same at any point. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::Me;
-use crate::channel::{Channel, Ring, SLACK};
+use crate::channel::{Channel, DIRECT, Ring, SLACK};
 use byway_mem::cache::{self, User};
+use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL, Class};
 use byway_sys::process;
-use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 const BYTES: u64 = Class::Jumbo.bytes() as u64;
 
@@ -60,9 +62,9 @@ fn take(me: &Me, ch: &Channel, ring: Ring, at: u64) -> bool {
     let Some(unit) = cache::alloc(&u, Class::Jumbo) else {
         return false;
     };
-    let entry = &ch.table.0[ring.entry(at)];
     // ORDER: a handler over this very write may have been faster; then its cluster is the one.
-    if entry
+    if ring
+        .slot(at)
         .compare_exchange(0, unit + 1, AcqRel, Relaxed)
         .is_err()
     {
@@ -82,10 +84,48 @@ fn mark(me: &Me, ch: &Channel, unit: u32) {
     }
 }
 
-/// Gives back every cluster that `keep` does not want; how many went. Under the writers' lock, or where nobody else is.
-pub fn give(u: &User, ch: &Channel, keep: impl Fn(usize) -> bool) -> usize {
+/// Gives a closed channel the table of a ring of `bytes` bytes, and nothing else: what an opening that was cut short left
+/// goes back first. False: no memory. Under the writers' lock.
+pub fn shape(me: &Me, ch: &Channel, bytes: usize) -> bool {
+    let u = user(me);
+    give(&u, ch);
+    ch.facts.0.ring.store(bytes as u32, Relaxed);
+    if !ch.is_indirect() {
+        return true;
+    }
+    let Some(unit) = cache::alloc(&u, Class::Cluster) else {
+        return false;
+    };
+    // SAFETY: the cluster is ours alone, and as long as this.
+    unsafe {
+        let p = me.domain.address(unit, Class::Cluster);
+        core::ptr::write_bytes(
+            p.unwrap_or_default(),
+            0,
+            p.map_or(0, |_| Class::Cluster.bytes()),
+        );
+    }
+    // ORDER: the zeroes before the table is found.
+    ch.table.0[0].store(unit + 1, Release);
+    mark(me, ch, unit);
+    true
+}
+
+/// Gives back every cluster that the table has, and the one that has the table; how many went. Under the writers' lock, or
+/// where nobody else is.
+pub fn give(u: &User, ch: &Channel) -> usize {
+    if !ch.is_indirect() {
+        return give_of(u, &ch.table.0, Class::Jumbo, |_| false);
+    }
+    let table = ch.indirect(u.domain).unwrap_or_default();
+    give_of(u, table, Class::Jumbo, |_| false)
+        + give_of(u, &ch.table.0[..1], Class::Cluster, |_| false)
+}
+
+/// Gives back what the entries of a table name, but those that `keep` wants.
+fn give_of(u: &User, table: &[AtomicU32], class: Class, keep: impl Fn(usize) -> bool) -> usize {
     let mut gone = 0;
-    for (i, entry) in ch.table.0.iter().enumerate() {
+    for (i, entry) in table.iter().enumerate() {
         let unit = entry.load(Relaxed);
         if unit == 0 || keep(i) {
             continue;
@@ -95,9 +135,9 @@ pub fn give(u: &User, ch: &Channel, keep: impl Fn(usize) -> bool) -> usize {
         }
         // ORDER: the mark before the table loses it.
         if entry.compare_exchange(unit, 0, AcqRel, Relaxed).is_ok()
-            && u.domain.address(unit - 1, Class::Jumbo).is_some()
+            && u.domain.address(unit - 1, class).is_some()
         {
-            cache::free(u, unit - 1, Class::Jumbo);
+            cache::free(u, unit - 1, class);
             gone += 1;
         }
     }
@@ -141,16 +181,28 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
         };
         // More than a ring: a state that none of us writes.
         if used <= ring.bytes() {
-            gone = give(u, ch, needs);
+            gone = match ch.is_indirect() {
+                false => give_of(u, &ch.table.0[..DIRECT], Class::Jumbo, needs),
+                true => give_of(
+                    u,
+                    ch.indirect(me.domain).unwrap_or_default(),
+                    Class::Jumbo,
+                    needs,
+                ),
+            };
         }
     }
     crate::lock::drop(me, ch);
     gone
 }
 
-/// Every cluster that a channel has.
-pub fn reach(ch: &Channel, f: &mut dyn FnMut(u32)) {
-    for e in &ch.table.0 {
+/// Every cluster that a channel of `d` has.
+pub fn reach(d: Domain, ch: &Channel, f: &mut dyn FnMut(u32)) {
+    let far = match ch.is_indirect() {
+        true => ch.indirect(d).unwrap_or_default(),
+        false => &[],
+    };
+    for e in ch.table.0.iter().chain(far) {
         if let Some(unit) = e.load(Relaxed).checked_sub(1) {
             f(unit);
         }

@@ -4,7 +4,7 @@
 //! stranger's. What a stranger wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, RING_CLUSTERS, Ring, Why};
+use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, RING_MOST, Ring, Why};
 use crate::copy::Iov;
 use crate::foreign::Side;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
@@ -37,7 +37,8 @@ pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
     if !lock::try_hold(me, ch, r, H::KR) {
         return None;
     }
-    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
+    // They lie in one cluster, or end in the next.
+    let mut v = [Iov { base: 0, len: 0 }; 2];
     let c = runs(ring, r, PIPE_BUF, &mut v);
     // E2: the place before the bytes.
     let place = ch.m().next(r + PIPE_BUF as u64);
@@ -159,7 +160,7 @@ pub(crate) fn more_room(me: &Me, ch: &Channel, tmp: usize, left: usize) -> bool 
     let held = file::fionread(tmp);
     let want = (held + left + 8192).next_power_of_two();
     let now = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(0) as usize;
-    if want <= 8 << 20 && want > now && !failed(file::fcntl(tmp, file::F_SETPIPE_SZ, want)) {
+    if want <= 4 * RING_MOST && want > now && !failed(file::fcntl(tmp, file::F_SETPIPE_SZ, want)) {
         return true;
     }
     let key = &ch.facts.0.key;

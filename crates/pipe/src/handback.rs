@@ -7,7 +7,7 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, RING_CLUSTERS, Ring, Why};
+use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, RING_CLUSTERS, Ring, SMALLEST, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::word::{H, T};
@@ -91,11 +91,6 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         }
         p.wait(me.cpus);
     }
-    let bytes = crate::policy::ring_bytes(me);
-    ch.facts.0.ring.store(bytes as u32, Relaxed);
-    let Some(ring) = ch.ring(me.domain) else {
-        return false;
-    };
     let tmp = file::reopen(fd);
     if failed(tmp) {
         ch.keep_closed();
@@ -108,18 +103,24 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     let r = ch.h().r();
     // What lies in the ring must always fit into K (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
-    let grown = file::fcntl(tmp, file::F_SETPIPE_SZ, 2 * ring.bytes() as usize);
+    let most = file::largest(tmp, 2 * crate::policy::ring_bytes(me), 2 * SMALLEST) / 2;
     file::fcntl(tmp, file::F_SETPIPE_SZ, size);
-    if failed(grown) {
+    if most == 0 {
         file::close(tmp);
         ch.keep_closed();
         ch.facts.0.why.store(Why::Memory as u8, Relaxed);
         return false;
     }
-    if held > (ring.bytes() / 2) as usize || (held > 0 && t.nsl() > 0) {
+    if held > most / 2 || (held > 0 && t.nsl() > 0) {
         file::close(tmp);
         return false;
     }
+    let shaped = clusters::shape(me, ch, most);
+    let (true, Some(ring)) = (shaped, ch.ring(me.domain)) else {
+        file::close(tmp);
+        no_memory(ch);
+        return false;
+    };
     if clusters::back(me, ch, ring, r, held.max(1)) < held.max(1) {
         file::close(tmp);
         no_memory(ch);
@@ -287,7 +288,7 @@ pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut
 }
 
 /// The runs of [at, at + n), for one kernel call; how many.
-pub(crate) fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov; RING_CLUSTERS + 1]) -> usize {
+pub(crate) fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov]) -> usize {
     let (mut left, mut c) = (n, 0);
     while left > 0 && c < v.len() {
         let (p, wrap) = ring.run(at);
@@ -309,7 +310,7 @@ pub(crate) fn closed(me: &Me, ch: &Channel, pos: u64) {
     let h = ch.h();
     ch.cas_h(h, H::owned(pos, me.tid, H::SP));
     ch.set_m(ch.m().none());
-    clusters::give(&clusters::user(me), ch, |_| false);
+    clusters::give(&clusters::user(me), ch);
     let mut t = ch.t();
     loop {
         match ch.cas_t(t, t.with_wl(me.tid).with(T::CLOSED).without(T::RUNG)) {

@@ -106,6 +106,10 @@ fn take(
         let r = h.r();
         let w = t.wide(r);
         let Some(ring) = ch.ring(me.domain) else {
+            if ch.t() != t {
+                // Closed since T was loaded: a large ring's table goes with it.
+                continue;
+            }
             return Some(Step::Native);
         };
         if w - r > ring.bytes() {

@@ -330,9 +330,9 @@ fn handed_back_in_mid_stream() {
 #[test]
 fn a_channel_at_rest_keeps_what_nobody_read() {
     use std::sync::atomic::Ordering::Relaxed;
-    for ring in [8 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10] {
+    for asked in [8 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20, 8 << 20] {
         let p = pipe();
-        p.d.header().ring_bytes.store(ring, Relaxed);
+        p.d.header().ring_bytes.store(asked, Relaxed);
         let (mut sent, mut seen) = (0u64, 0u64);
         let put = |sent: &mut u64, n: u64| {
             let b: Vec<u8> = (0..n).map(|i| pattern(*sent + i)).collect();
@@ -341,9 +341,9 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
         };
         let get = |seen: &mut u64, n: u64| {
             let mut b = vec![0; n as usize];
-            assert_eq!(p.get(&mut b), n as isize, "ring {ring}");
+            assert_eq!(p.get(&mut b), n as isize, "ring {asked}");
             for &c in &b {
-                assert_eq!(c, pattern(*seen), "ring {ring}, byte {seen}");
+                assert_eq!(c, pattern(*seen), "ring {asked}, byte {seen}");
                 *seen += 1;
             }
         };
@@ -351,13 +351,15 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
             put(&mut sent, 3001);
             get(&mut seen, 3001);
         }
-        let mut gone = 0;
-        for turn in 0..40 {
+        let ring = p.ch.ring(p.d).unwrap().bytes() as u32;
+        assert!(ring == asked || asked > 512 << 10, "ring {ring} of {asked}");
+        let (mut gone, turns) = (0, if ring > 1 << 20 { 8 } else { 40 });
+        for turn in 0..turns {
             for _ in 0..u64::from(ring) / 6000 {
                 put(&mut sent, 3001);
                 get(&mut seen, 3001);
             }
-            let left = (u64::from(ring) - 4096) * turn / 40;
+            let left = (u64::from(ring) - 4096) * turn / turns;
             for _ in 0..left / 1000 {
                 put(&mut sent, 1000);
             }
@@ -370,6 +372,53 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
         assert!(gone > 0, "ring {ring}: nothing went back");
         assert!(p.ch.writer.0.bytes.load(Relaxed) > 0, "nothing was carried");
         assert!(!p.ch.t().closed());
+        file::close(p.r);
+        file::close(p.w);
+    }
+}
+
+/// What a full ring of many clusters holds all goes into K at once, and its table of a cluster of its own goes back.
+#[test]
+fn a_large_ring_is_handed_back_full() {
+    use std::sync::atomic::Ordering::Relaxed;
+    for end in [0, 40_000] {
+        let p = pipe();
+        p.d.header().ring_bytes.store(8 << 20, Relaxed);
+        let mut sent = 0u64;
+        let mut put = |n: u64| {
+            let b: Vec<u8> = (0..n).map(|i| pattern(sent + i)).collect();
+            assert_eq!(p.put(&b), n as isize);
+            sent += n;
+        };
+        (0..20).for_each(|_| put(3001));
+        let mut b = vec![0; 60_020];
+        assert_eq!(p.get(&mut b), 60_020);
+        let ring = p.ch.ring(p.d).unwrap();
+        // Not from the ring's begin on.
+        put(40_000);
+        let mut b = vec![0; end];
+        assert_eq!(p.get(&mut b), end as isize);
+        let left = ring.room() - (40_000 - end as u64);
+        put(left);
+        let used = |d: Domain| {
+            let mut n = 0;
+            clusters::reach(d, p.ch, &mut |_| n += 1);
+            n
+        };
+        assert!(used(p.d) as u64 >= ring.bytes() / 65536);
+        handback::hand_back(&me(p.d), p.ch, p.r, false, Why::Control);
+        assert!(p.ch.t().closed());
+        assert_eq!(used(p.d), 0);
+        let mut seen = 60_020 + end as u64;
+        while seen < sent {
+            let mut b = vec![0; 1 << 20];
+            let n = p.get(&mut b);
+            assert!(n > 0, "{seen} of {sent}");
+            for &c in &b[..n as usize] {
+                assert_eq!(c, pattern(seen), "byte {seen}");
+                seen += 1;
+            }
+        }
         file::close(p.r);
         file::close(p.w);
     }

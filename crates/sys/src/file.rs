@@ -110,6 +110,20 @@ pub fn fcntl(fd: usize, cmd: usize, arg: usize) -> Ret {
     unsafe { call3(nr::FCNTL, fd, cmd, arg) }
 }
 
+/// Makes pipe `fd` as large as the kernel allows: `most` bytes or less by halves, `least` at least. Its size; 0 if not even that.
+///
+/// LINUX pipe(7): /proc/sys/fs/pipe-max-size for each pipe, pipe-user-pages-soft for a user's pipes together.
+pub fn largest(fd: usize, most: usize, least: usize) -> usize {
+    let mut size = most;
+    while size >= least {
+        if !failed(fcntl(fd, F_SETPIPE_SZ, size)) {
+            return size;
+        }
+        size /= 2;
+    }
+    0
+}
+
 /// Bytes in the pipe, by ioctl(FIONREAD); 0 when the kernel does not say.
 pub fn fionread(fd: usize) -> usize {
     let mut n: i32 = 0;
