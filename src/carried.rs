@@ -85,6 +85,7 @@ impl Carried {
             cpus: h.cpus,
             spin: true,
             lend: false,
+            resign: false,
             pull: || true,
             abandoned: |_, _| false,
             // A stranger has no way to these pipes.

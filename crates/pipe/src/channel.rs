@@ -106,6 +106,10 @@ pub struct WriterSide {
     /// Writes until a direct one is tried again, and how many it will be after a try in vain.
     pub skip: AtomicU32,
     pub penalty: AtomicU32,
+    /// Small writes in a row that each woke a reader.
+    pub bells: AtomicU32,
+    /// Writes of the kernel's that it takes to open the ring again, if it has brought nothing before.
+    pub worth: AtomicU32,
     pub name: [AtomicU64; 2],
 }
 
@@ -127,6 +131,11 @@ impl WriterSide {
     #[inline]
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);
+    }
+    /// A write that is the kernel's.
+    pub fn count_native(&self, n: usize) {
+        count(&self.native_bytes, n);
+        count(&self.native_ops, 1);
     }
 }
 
@@ -264,7 +273,12 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
-        for c in [&self.writer.0.skip, &self.writer.0.penalty] {
+        for c in [
+            &self.writer.0.skip,
+            &self.writer.0.penalty,
+            &self.writer.0.bells,
+            &self.writer.0.worth,
+        ] {
             c.store(0, Relaxed);
         }
         for e in &self.table.0 {

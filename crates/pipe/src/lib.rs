@@ -54,6 +54,8 @@ pub struct Me {
     pub spin: bool,
     /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of them.
     pub lend: bool,
+    /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
+    pub resign: bool,
     /// Whether the process may read another's memory by system call.
     pub pull: fn() -> bool,
     /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.

@@ -4,7 +4,7 @@
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
-use crate::channel::{Channel, Line, ReaderSide, WriterSide};
+use crate::channel::{Channel, Line, PIPE_BUF, ReaderSide, WriterSide};
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, process};
@@ -16,6 +16,11 @@ const PIECE: usize = 64 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 4;
 const LONG_US: u64 = 1000;
+/// Traffic that makes a channel worth a ring.
+const HOT_BYTES: u64 = 64 * 1024;
+const HOT_OPS: u64 = 16;
+/// Bells in a row after which a ring is left.
+const IN_VAIN: u32 = 64;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
 /// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, one cluster.
@@ -150,6 +155,45 @@ pub fn may_offer(me: &Me, ch: &Channel, n: usize) -> bool {
         w.offers.store(64, Relaxed);
     }
     true
+}
+
+/// Counts a write that is the kernel's; whether the traffic is worth a ring now.
+pub fn is_hot(w: &Line<WriterSide>, n: usize) -> bool {
+    let w = &w.0;
+    w.count_native(n);
+    let worth = u64::from(w.worth.load(Relaxed));
+    w.native_ops.load(Relaxed) > HOT_OPS.max(worth)
+        || w.native_bytes.load(Relaxed) > HOT_BYTES.max(worth * PIPE_BUF as u64)
+}
+
+/// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
+/// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
+pub fn rang(me: &Me, w: &Line<WriterSide>, n: usize) -> bool {
+    if n > PIPE_BUF {
+        flowed(w);
+        return false;
+    }
+    let bells = w.0.bells.load(Relaxed).saturating_add(1);
+    w.0.bells.store(bells, Relaxed);
+    if bells < IN_VAIN || !me.resign {
+        return false;
+    }
+    w.0.bells.store(0, Relaxed);
+    let worth = w.0.worth.load(Relaxed).saturating_mul(4);
+    w.0.worth.store(worth.clamp(1 << 10, 1 << 20), Relaxed);
+    true
+}
+
+/// A write that woke nobody: a ring is worth having.
+#[inline]
+pub fn flowed(w: &Line<WriterSide>) {
+    if w.0.bells.load(Relaxed) != 0 {
+        w.0.bells.store(0, Relaxed);
+    }
+    let worth = w.0.worth.load(Relaxed);
+    if worth != 0 {
+        w.0.worth.store(worth / 2, Relaxed);
+    }
 }
 
 /// A writer whose bytes a reader may be taking. `ready` tells whether it took more.

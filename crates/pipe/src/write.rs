@@ -26,9 +26,6 @@ pub struct Progress<'a> {
 const AHEAD: usize = 512 * 1024;
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
 const AT_ONCE: usize = 256 * 1024;
-/// Traffic that makes a channel worth a ring.
-const HOT_BYTES: u64 = 64 * 1024;
-const HOT_OPS: u64 = 16;
 
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel.
 #[inline]
@@ -87,14 +84,8 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
-    if w.done == 0 {
-        let f = &ch.writer.0;
-        let more = w.want as u64;
-        let bytes = f.native_bytes.fetch_add(more, Relaxed).wrapping_add(more);
-        let ops = f.native_ops.fetch_add(1, Relaxed).wrapping_add(1);
-        if (bytes > HOT_BYTES || ops > HOT_OPS) && handback::open(me, ch, fd) {
-            return None;
-        }
+    if w.done == 0 && policy::is_hot(&ch.writer, w.want) && handback::open(me, ch, fd) {
+        return None;
     }
     // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
     let mut p = lock::Patience::new();
@@ -173,7 +164,12 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         }
         if t.nsl() > 0 && !t.rung() {
             match bell(me, ch, fd, w, t, ring, pos) {
-                Ok(true) => return Some(Step::Done(w.done as Ret)),
+                Ok(true) => {
+                    if policy::rang(me, &ch.writer, w.want) {
+                        handback::hand_back(me, ch, fd, false, Why::NotYet);
+                    }
+                    return Some(Step::Done(w.done as Ret));
+                }
                 Ok(false) => continue,
                 Err(e) => {
                     lock::drop(me, ch);
@@ -229,6 +225,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             {
                 w.done += k;
                 ch.writer.0.count(k);
+                policy::flowed(&ch.writer);
                 if last {
                     return Some(Step::Done(w.done as Ret));
                 }

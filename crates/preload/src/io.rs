@@ -51,6 +51,7 @@ pub fn me() -> Option<Me> {
         cpus,
         spin: MAY_SPIN.load(Relaxed),
         lend: MAY_LEND.load(Relaxed),
+        resign: true,
         pull: may_pull,
         abandoned: |_, _| false,
         heard: || crate::entry::HEARD.swap(false, Relaxed),
