@@ -37,6 +37,16 @@ impl Carried {
         Carried::at(slot)
     }
 
+    /// Whether `fd` is a pipe of this library's that may be carried: its descriptor does not tell all.
+    pub fn is_native(fd: usize) -> bool {
+        let found = || {
+            let id = file::identity(fd).filter(|i| i.fifo)?;
+            let d = home::joined()?.domain;
+            Channel::at(d, registry::find(d, id.dev, id.ino)?)
+        };
+        found().is_some_and(|ch| !(ch.forever() && ch.t().closed()))
+    }
+
     /// The channel of the FIFO behind `fd`, which only this library opens.
     pub fn fifo(fd: &OwnedFd) -> Option<Carried> {
         let fd = kernel::number(fd);

@@ -54,22 +54,25 @@ fn id(m: &io::Result<fs::Metadata>) -> Option<(u64, u64)> {
 
 static JOINED: AtomicPtr<Home> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The domain, if this process has joined it.
+pub fn joined() -> Option<&'static Home> {
+    // ORDER: what it points to is complete; a value that was set stays.
+    let p = JOINED.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `home`.
+    unsafe { p.as_ref() }
+}
+
 /// The domain, joined with the first call.
 ///
 /// # Errors
 /// A sentence: why there is none, and what to try.
 pub fn home() -> Result<&'static Home, String> {
     static JOINING: Mutex<()> = Mutex::new(());
-    // ORDER: what it points to is complete; a value that was set stays.
-    let p = JOINED.load(Ordering::Acquire);
-    // SAFETY: null, or leaked below.
-    if let Some(h) = unsafe { p.as_ref() } {
+    if let Some(h) = joined() {
         return Ok(h);
     }
     let _one = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
-    // ORDER: as above.
-    // SAFETY: as above.
-    if let Some(h) = unsafe { JOINED.load(Ordering::Acquire).as_ref() } {
+    if let Some(h) = joined() {
         return Ok(h);
     }
     let h: &'static Home = Box::leak(Box::new(join()?));
@@ -250,12 +253,7 @@ fn cycles_per_us() -> u32 {
 
 /// At the end of a process: if no other has the domain, nothing of it stays.
 extern "C" fn leave() {
-    // ORDER: as in `home`.
-    let p = JOINED.load(Ordering::Acquire);
-    // SAFETY: null, or leaked by `home`.
-    let Some(h) = (unsafe { p.as_ref() }) else {
-        return;
-    };
+    let Some(h) = joined() else { return };
     let Ok(_lock) = hold(&h.folder) else { return };
     let path = h.folder.join(USERS);
     // A program that closed every descriptor may have another file there by now.

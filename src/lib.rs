@@ -35,6 +35,7 @@
 
 mod carried;
 mod collect;
+pub mod events;
 mod fifo;
 mod folder;
 mod grant;
@@ -43,6 +44,7 @@ mod kernel;
 mod reader;
 mod records;
 mod thread;
+mod watch;
 mod writer;
 
 pub use fifo::Fifo;

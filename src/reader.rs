@@ -4,7 +4,9 @@
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
 use crate::carried::{Carried, Farewell};
+use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
+use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::{self, Armed};
@@ -13,6 +15,7 @@ use byway_sys::errno::EAGAIN;
 use byway_sys::file;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 /// A rest this long gives the ring's memory back.
@@ -25,7 +28,7 @@ const REST: Duration = Duration::from_millis(20);
 pub struct Reader {
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
-    armed: Option<Armed>,
+    arms: Arms,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
 }
@@ -35,7 +38,7 @@ impl Reader {
         Reader {
             fd,
             carried,
-            armed: None,
+            arms: Arms::Own(None),
             _farewell: Farewell(carried),
         }
     }
@@ -123,11 +126,37 @@ impl Reader {
         }
     }
 
-    /// The end of being counted as asleep.
-    pub(crate) fn disarm(&mut self) {
-        if let (Some(a), Some(c)) = (self.armed.take(), self.carried) {
+    /// The beginning of a call, and the end of being counted as asleep. The call ends with the value.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> Turn {
+        if let (Some(a), Some(c)) = (self.arms.take(), self.carried) {
             read::finish(&c.me(false), c.channel, a, EAGAIN);
         }
+        Turn::of(&self.arms)
+    }
+
+    /// Has it watched by `queue`, as its entry `key`.
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        if self.arms.watch().is_some_and(|w| w.is_live()) {
+            return Err(already());
+        }
+        let armed = match self.arms {
+            Arms::Own(a) => a,
+            // Its queue has gone; the state stays.
+            Arms::Watched(ref w) => w.armed(),
+        };
+        let watch = Watch::new(queue, key, armed);
+        self.arms = Arms::Watched(watch.clone());
+        Ok(Kind::Reader {
+            fd: self.fd.as_raw_fd(),
+            carried: self.carried,
+            watch,
+        })
+    }
+
+    /// How the queue that watches it knows it.
+    pub(crate) fn watched(&self) -> Option<&Watch> {
+        self.arms.watch().map(|w| &**w)
     }
 
     /// What is there; `None`: nothing, and the reader is armed.
@@ -136,7 +165,7 @@ impl Reader {
         if b.is_empty() {
             return Ok(Some(0));
         }
-        self.disarm();
+        let _turn = self.turn();
         let Some(c) = self.carried else {
             return attempted(kernel::read(number(&self.fd), b));
         };
@@ -168,7 +197,7 @@ impl Reader {
             return attempted(n);
         }
         if n == EAGAIN {
-            self.armed = Some(armed);
+            self.arms.set(armed);
             return Ok(None);
         }
         read::finish(&me, ch, armed, n);
@@ -199,7 +228,7 @@ impl Reader {
     /// No descriptor is free.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
         let fd = self.fd.try_clone()?;
-        self.disarm();
+        let _turn = self.turn();
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
             handback::hand_back(&me, c.channel, number(&self.fd), true, Why::Passed);
@@ -210,11 +239,22 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.disarm();
+        drop(self.turn());
+        if let Some(w) = self.watched() {
+            w.forget();
+        }
         if let Some(c) = self.carried {
             c.rest();
         }
     }
+}
+
+/// An end is in one queue at most.
+pub(crate) fn already() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        "the end is watched by a queue already: change its entry there, or delete it",
+    )
 }
 
 impl io::Read for Reader {

@@ -5,6 +5,7 @@
 //! carries 16 bytes.
 //! Not here: framing (crate pipe, record.rs), memory (grant.rs).
 use crate::carried::Carried;
+use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent, reserve};
 use crate::writer::Tried;
 use crate::{Reader, Writer, pipe};
@@ -18,6 +19,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 const COPIED: u8 = 1;
@@ -116,6 +118,11 @@ impl Sender {
     /// The pipe's end.
     pub fn into_inner(self) -> Writer {
         self.writer
+    }
+
+    /// Has it watched by a queue, as [`Reader`].
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        self.writer.watch(queue, key)
     }
 
     /// Another sender into the same pipe.
@@ -429,6 +436,7 @@ impl Receiver {
             Next::Message(m) => {
                 let Some(to) = b.get_mut(..m.len()) else {
                     self.kept = Some(m);
+                    self.tell();
                     return Err(too_long());
                 };
                 to.copy_from_slice(&m);
@@ -444,6 +452,29 @@ impl Receiver {
             Next::End => None,
             Next::Message(m) => Some(m),
         })
+    }
+
+    /// Has it watched by a queue, as [`Reader`].
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        let kind = self.reader.watch(queue, key)?;
+        self.keep();
+        Ok(kind)
+    }
+
+    /// How much is kept here, for the queue that watches it.
+    fn keep(&self) {
+        if let Some(w) = self.reader.watched() {
+            w.keep(self.kept.as_ref().map_or(0, |m| HEAD + m.len()));
+        }
+    }
+
+    /// That has changed.
+    #[cold]
+    fn tell(&self) {
+        self.keep();
+        if let Some(w) = self.reader.watched() {
+            w.mark(false);
+        }
     }
 
     #[inline]
@@ -463,12 +494,13 @@ impl Receiver {
     #[inline]
     fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
         if let Some(m) = self.kept.take() {
+            self.tell();
             return Ok(Some(Next::Message(m)));
         }
         let Some(c) = self.reader.carried else {
             return self.piecewise(None, false);
         };
-        self.reader.disarm();
+        let _turn = self.reader.turn();
         let (me, ch) = (c.me(spin), c.channel);
         let mut waited = !spin;
         loop {

@@ -4,7 +4,10 @@
 //! there is room (docs/pipe.md, Full).
 //! Not here: the protocol (crate pipe, write.rs).
 use crate::carried::Carried;
+use crate::events::{Inner, Kind};
 use crate::kernel::{self, number};
+use crate::reader::already;
+use crate::watch::Watch;
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::write::{self, Progress};
@@ -14,6 +17,7 @@ use byway_sys::file;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The write end of a pipe or FIFO.
@@ -22,6 +26,7 @@ use std::time::{Duration, Instant};
 pub struct Writer {
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
+    watch: Option<Arc<Watch>>,
 }
 
 /// How an attempt ended: all is written, or an error; or there is no room.
@@ -33,7 +38,11 @@ pub(crate) enum Tried {
 
 impl Writer {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Writer {
-        Writer { fd, carried }
+        Writer {
+            fd,
+            carried,
+            watch: None,
+        }
     }
 
     /// The writer of a pipe whose descriptor came from elsewhere, as [`Reader::from_fd`](crate::Reader::from_fd).
@@ -142,6 +151,30 @@ impl Writer {
         spin: bool,
         most: u64,
     ) -> Tried {
+        let tried = self.put(b, done, spin, most);
+        if let Some(w) = &self.watch {
+            w.full().store(matches!(tried, Tried::Full), Relaxed);
+            w.mark(false);
+        }
+        tried
+    }
+
+    /// Has it watched by `queue`, as its entry `key`.
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        if self.watch.as_ref().is_some_and(|w| w.is_live()) {
+            return Err(already());
+        }
+        let watch = Watch::new(queue, key, None);
+        self.watch = Some(watch.clone());
+        Ok(Kind::Writer {
+            fd: self.fd.as_raw_fd(),
+            carried: self.carried,
+            watch,
+        })
+    }
+
+    #[inline]
+    fn put(&mut self, b: &[u8], done: &mut usize, spin: bool, most: u64) -> Tried {
         if b.is_empty() {
             return Tried::All;
         }
@@ -224,6 +257,9 @@ fn to_kernel(fd: usize, b: &[u8], done: &mut usize) -> Tried {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if let Some(w) = &self.watch {
+            w.forget();
+        }
         let Some(c) = self.carried else { return };
         if c.channel.is_fifo() {
             fifo::leave(&c.me(false), c.channel, number(&self.fd));

@@ -22,6 +22,7 @@ pub mod handback;
 pub mod lock;
 pub mod policy;
 pub mod read;
+pub mod ready;
 pub mod record;
 pub mod word;
 pub mod write;

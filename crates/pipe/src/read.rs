@@ -211,15 +211,21 @@ fn take(
                 continue;
             }
         }
-        // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
-        if ch.cas_t(t, t.nsl_up().without(T::RUNG)).is_ok() {
-            *armed = Armed {
-                before: Some(m),
-                want,
-            };
+        if let Some(now) = to_sleep(ch, t, m, want) {
+            *armed = now;
             return Some(Step::NativeCounted);
         }
     }
+}
+
+/// Arms a reader that saw `t`, and nothing in the ring, and `m` none.
+pub(crate) fn to_sleep(ch: &Channel, t: T, m: M, want: usize) -> Option<Armed> {
+    // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
+    ch.cas_t(t, t.nsl_up().without(T::RUNG)).ok()?;
+    Some(Armed {
+        before: Some(m),
+        want,
+    })
 }
 
 /// Whether all of `want` bytes were published when a reader last looked at T: then T, which writers are changing on
@@ -236,7 +242,7 @@ fn ahead<'a>(me: &Me, ch: &'a Channel, h: H, want: usize) -> Option<(Ring<'a>, u
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
-fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
+pub(crate) fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
@@ -267,7 +273,7 @@ fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> S
 }
 
 /// Not a kernel result: the state moved, call `read` again.
-const AGAIN: Ret = -10_000;
+pub(crate) const AGAIN: Ret = -10_000;
 
 enum Drained {
     Bytes(usize),
@@ -314,10 +320,7 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
         };
     }
     let out = if got == EAGAIN || got == 0 {
-        // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty,
-        // or that the place was filled before. (One CPU: whom a bell wakes is here before the ringer drops its lock.)
-        if ch.reader.0.filled.load(Relaxed) == m.0 || (before.wl() == 0 && ch.t() == before) {
-            ch.clear_m(m);
+        if found_empty(ch, m, before) {
             Drained::Empty
         } else {
             Drained::Changed
@@ -336,6 +339,18 @@ fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M
     };
     lock::release(me, ch, r);
     out
+}
+
+/// K was seen empty at the place `m`, by one who held the readers' side since T was `before`: whether that place is done with.
+pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
+    // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty, or that
+    // the place was filled before. (One CPU: whom a bell wakes is here before the ringer drops its lock.)
+    let filled = ch.reader.0.filled.load(Relaxed) == m.0;
+    let proven = filled || (before.wl() == 0 && ch.t() == before);
+    if proven {
+        ch.clear_m(m);
+    }
+    proven
 }
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.

@@ -328,12 +328,13 @@ fn out_of_memory(me: &Me, ch: &Channel, fd: usize) -> Option<Step> {
     None
 }
 
-/// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer.
-fn shrink(ch: &Channel, fd: usize) {
+/// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer. Whether it has one now.
+pub(crate) fn shrink(ch: &Channel, fd: usize) -> bool {
     let shrunk = &ch.facts.0.shrunk;
     if shrunk.load(Relaxed) != ONE_SLOT && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, PIPE_BUF)) {
         shrunk.store(ONE_SLOT, Relaxed);
     }
+    shrunk.load(Relaxed) == ONE_SLOT
 }
 
 /// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into

@@ -1,0 +1,168 @@
+//! What a read or a write would find, without making it: for those who wait for several pipes at once.
+//!
+//! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4), or
+//! finds K full as a writer that found no room: the descriptor tells the rest.
+//! Not here: who waits, and how (the native library's event queue).
+use crate::channel::{Channel, PIPE_BUF, Why};
+use crate::read::{self, AGAIN, Armed};
+use crate::word::{H, T};
+use crate::{Me, Step, handback, lock, write};
+use byway_sys::file;
+use byway_sys::process;
+
+/// Bytes that readers may take now, as one look tells: those of the ring, and those of K.
+pub fn readable(me: &Me, ch: &Channel, fd: usize) -> u64 {
+    let mut patience = lock::Patience::new();
+    loop {
+        let h = ch.h();
+        let t = ch.t();
+        let m = ch.m();
+        let ring = match ch.ring(me.domain) {
+            Some(ring) if !t.closed() => ring,
+            _ => return file::fionread(fd) as u64,
+        };
+        let there = t.wide(h.r()) - h.r();
+        let own = if m.valid() { file::fionread(fd) } else { 0 };
+        // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
+        if ch.h() == h && ch.t().w() == t.w() && ch.m() == m && !h.held() {
+            return there.min(ring.bytes()) + own as u64;
+        }
+        if h.held() && patience.wait(me.cpus) && process::is_dead(h.owner()) {
+            handback::settle(me, ch, fd);
+        }
+    }
+}
+
+/// What `arm` came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sight {
+    /// Nothing is there, and the reader counts as asleep: until `read::finish` the descriptor tells of what comes.
+    Armed,
+    /// Something is there, or just coming.
+    Bytes,
+    /// The pipe is the kernel's for good: its descriptor tells the truth.
+    Kernels,
+}
+
+/// Arms a reader as `read` does that finds nothing. Of a channel that is the kernel's for now also if K has bytes: nobody
+/// opens it before they are read.
+pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
+    let mut patience = lock::Patience::new();
+    loop {
+        let h = ch.h();
+        let t = ch.t();
+        if t.closed() {
+            match read::native(me, ch, fd, 0, armed) {
+                Step::Done(AGAIN) => continue,
+                Step::NativeCounted => return Sight::Armed,
+                _ => return Sight::Kernels,
+            }
+        }
+        if h.held() || t.nsl() > 0 {
+            let asked = patience.wait(me.cpus);
+            if h.held() && asked && process::is_dead(h.owner()) {
+                handback::settle(me, ch, fd);
+            } else if t.nsl() > 0 && (!t.rung() || patience.turns() > 80) {
+                // I7: as a second reader.
+                handback::hand_back(me, ch, fd, true, Why::SecondReader);
+            }
+            continue;
+        }
+        let m = ch.m();
+        if t.wide(h.r()) != h.r() || ch.offer().is_made() {
+            return Sight::Bytes;
+        }
+        if m.valid() {
+            if file::fionread(fd) > 0 {
+                return Sight::Bytes;
+            }
+            // Empty, but not yet found so by a read.
+            if lock::try_hold(me, ch, h.r(), H::KR) {
+                let before = ch.t();
+                if ch.m() == m && before.nsl() == 0 && file::fionread(fd) == 0 {
+                    read::found_empty(ch, m, before);
+                }
+                lock::release(me, ch, h.r());
+            }
+            if patience.wait(me.cpus) && t.wl() != 0 && process::is_dead(t.wl()) {
+                handback::settle(me, ch, fd);
+            }
+            continue;
+        }
+        if let Some(now) = read::to_sleep(ch, t, m, 0) {
+            *armed = now;
+            return Sight::Armed;
+        }
+    }
+}
+
+/// Gives the channel to the kernel until its bytes are read, and arms the reader: for one that leaves bytes unread and wants
+/// to be told of more, which a ring does not tell.
+pub fn settle(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
+    loop {
+        handback::hand_back(me, ch, fd, false, Why::Readiness);
+        match read::native(me, ch, fd, 0, armed) {
+            // Opened again in between.
+            Step::Done(AGAIN) => {}
+            Step::NativeCounted => return Sight::Armed,
+            _ => return Sight::Kernels,
+        }
+    }
+}
+
+/// Bytes that a writer finds room for, as one look tells; 0 where a write of PIPE_BUF bytes does not fit. Then K is full, and
+/// the descriptor tells when there is room.
+pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
+    let mut shrunk = false;
+    loop {
+        let t = ch.t();
+        let (Some(ring), false) = (ch.ring(me.domain), t.closed()) else {
+            return pipe_space(fd);
+        };
+        // M before R: a place that R has passed is not behind.
+        let m = ch.m();
+        let r = ch.h().r();
+        let used = t.wide(r) - r;
+        if used > ring.bytes() {
+            if ch.t() != t {
+                continue;
+            }
+            // Not a state that any of us writes.
+            return pipe_space(fd);
+        }
+        let room = if m.valid() && r < m.p() {
+            0
+        } else {
+            ring.room().saturating_sub(used)
+        };
+        // K takes as much once more.
+        let own = if !m.valid() || file::fionread(fd) == 0 {
+            PIPE_BUF as u64
+        } else {
+            0
+        };
+        if room + own >= PIPE_BUF as u64 {
+            return room + own;
+        }
+        if shrunk {
+            return 0;
+        }
+        if lock::take(me, ch, fd, T::closed).is_some() {
+            shrunk = write::shrink(ch, fd);
+            lock::drop(me, ch);
+            if !shrunk {
+                return 0;
+            }
+        }
+    }
+}
+
+/// Room in the kernel's pipe behind `fd`, bytes; 0 where poll(2) says that there is none. It counts in pages, of which a
+/// small write may fill one: so there may be less.
+pub fn pipe_space(fd: usize) -> u64 {
+    if file::poll1(fd, file::POLLOUT, 0).1 & file::POLLOUT == 0 {
+        return 0;
+    }
+    let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0).max(0) as usize;
+    size.saturating_sub(file::fionread(fd)).max(PIPE_BUF) as u64
+}
