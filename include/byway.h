@@ -12,6 +12,7 @@
 #define BYWAY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -26,6 +27,7 @@ extern "C" {
 typedef struct byway_reader byway_reader;
 typedef struct byway_writer byway_writer;
 typedef struct byway_grant byway_grant;
+typedef struct byway_queue byway_queue;
 
 /* What to try after the last call of this thread that failed. */
 const char *byway_error(void);
@@ -84,6 +86,59 @@ void byway_grant_release(byway_grant *grant);
 int byway_send_grant(byway_writer *writer, byway_grant *grant, int ms);
 /* Any record, whatever its length; a short one is copied. */
 int byway_receive_grant(byway_reader *reader, byway_grant **grant, int ms);
+
+/* --- many ends at once, as with kqueue(2): byway_kevent(3). Numbers and bits are FreeBSD's. --- */
+
+typedef struct byway_event {
+  uint64_t ident; /* a descriptor; of a user event or timer, a number of the caller's */
+  int16_t filter;
+  uint16_t flags;
+  uint32_t fflags;
+  int64_t data; /* bytes to read, bytes of room, expirations, an error's number; of a timer to add, its time */
+  void *udata;
+} byway_event;
+
+#define BYWAY_EVFILT_READ (-1)
+#define BYWAY_EVFILT_WRITE (-2)
+#define BYWAY_EVFILT_TIMER (-7)
+#define BYWAY_EVFILT_USER (-11)
+
+#define BYWAY_EV_ADD 0x0001
+#define BYWAY_EV_DELETE 0x0002
+#define BYWAY_EV_ENABLE 0x0004
+#define BYWAY_EV_DISABLE 0x0008
+#define BYWAY_EV_ONESHOT 0x0010
+#define BYWAY_EV_CLEAR 0x0020
+#define BYWAY_EV_DISPATCH 0x0080
+#define BYWAY_EV_ERROR 0x4000
+#define BYWAY_EV_EOF 0x8000
+
+/* Of a user event: trigger it. Of a timer: its time is in these; milliseconds without. */
+#define BYWAY_NOTE_TRIGGER 0x01000000u
+#define BYWAY_NOTE_USECONDS 0x00000004u
+#define BYWAY_NOTE_NSECONDS 0x00000008u
+
+#define BYWAY_EV_SET(event, ident_, filter_, flags_, fflags_, data_, udata_)                                           \
+  do {                                                                                                                 \
+    byway_event *e_ = (event);                                                                                         \
+    e_->ident = (uint64_t)(ident_);                                                                                    \
+    e_->filter = (int16_t)(filter_);                                                                                   \
+    e_->flags = (uint16_t)(flags_);                                                                                    \
+    e_->fflags = (fflags_);                                                                                            \
+    e_->data = (data_);                                                                                                \
+    e_->udata = (udata_);                                                                                              \
+  } while (0)
+
+int byway_kqueue(byway_queue **queue);
+/* Watches an end of this library's; its entry's ident is the number of its descriptor. */
+int byway_queue_reader(byway_queue *queue, byway_reader *reader, uint16_t flags, void *udata);
+int byway_queue_writer(byway_queue *queue, byway_writer *writer, uint16_t flags, void *udata);
+/* Makes changes, then waits for events; how many there are, at most 64 by one call. Several threads may use one queue. */
+int byway_kevent(byway_queue *queue, const byway_event *changes, int nchanges, byway_event *events, int nevents,
+                 int ms);
+/* For poll(2) and its kind: readable when an event waits. */
+int byway_queue_fd(byway_queue *queue);
+void byway_queue_close(byway_queue *queue);
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@ fi
 wheels=$(mktemp -d); trap 'rm -rf "$wheels"' EXIT
 CARGO_TARGET_DIR=$(dirname "$built")/python "$env/bin/maturin" build -q --release --locked -m python/Cargo.toml -i "$env/bin/python" --out "$wheels"
 "$env/bin/pip" install -q --force-reinstall --no-deps "$wheels"/byway-*-abi3-*.whl
-timeout 300 "$env/bin/python" -W error python/tests/test_byway.py -q
-for e in bytes fifo records grants; do
+for t in byway events; do timeout 300 "$env/bin/python" -W error python/tests/test_$t.py -q; done
+for e in bytes events fifo records grants; do
   py=$(timeout 60 "$env/bin/python" "examples/python/$e.py") rs=$("$built/examples/$e")
   [ "$py" = "$rs" ] || { echo "example $e: [$py], wanted [$rs]"; exit 1; }
 done

@@ -33,12 +33,12 @@ pub struct Receiver(Option<native::Receiver>);
 pub struct Sender(Option<native::Sender>);
 
 impl Receiver {
-    fn end(&mut self) -> PyResult<&mut native::Receiver> {
+    pub fn end(&mut self) -> PyResult<&mut native::Receiver> {
         self.0.as_mut().ok_or_else(closed)
     }
 }
 impl Sender {
-    fn end(&mut self) -> PyResult<&mut native::Sender> {
+    pub fn end(&mut self) -> PyResult<&mut native::Sender> {
         self.0.as_mut().ok_or_else(closed)
     }
 }

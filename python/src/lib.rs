@@ -6,6 +6,7 @@
 //! Not here: what the calls do (crate byway).
 mod buffer;
 mod ends;
+mod events;
 mod grants;
 
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
@@ -65,6 +66,7 @@ fn why_not_carried() -> Option<String> {
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ends::Receiver>()?;
     m.add_class::<ends::Sender>()?;
+    m.add_class::<events::Queue>()?;
     m.add_class::<grants::Grant>()?;
     m.add_class::<grants::WriteGrant>()?;
     m.add_function(wrap_pyfunction!(ends::pipe, m)?)?;

@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// The number that C knows an error by.
-fn number(e: &io::Error) -> c_int {
+pub fn number(e: &io::Error) -> c_int {
     if let Some(n) = e.raw_os_error() {
         return n;
     }
@@ -18,6 +18,8 @@ fn number(e: &io::Error) -> c_int {
         ErrorKind::WouldBlock => libc::EAGAIN,
         ErrorKind::TimedOut => libc::ETIMEDOUT,
         ErrorKind::BrokenPipe => libc::EPIPE,
+        ErrorKind::NotFound => libc::ENOENT,
+        ErrorKind::AlreadyExists => libc::EEXIST,
         ErrorKind::InvalidInput => libc::EINVAL,
         ErrorKind::InvalidData => libc::EPROTO,
         ErrorKind::OutOfMemory => libc::ENOMEM,

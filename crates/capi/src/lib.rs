@@ -8,6 +8,7 @@
 mod arguments;
 mod bytes;
 mod error;
+mod events;
 mod fifo;
 mod grants;
 mod records;

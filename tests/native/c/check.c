@@ -11,6 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __cplusplus
+#define _Static_assert static_assert
+#endif
 #define LONG 60000
 static int checks;
 #define CHECK(what)                                                                                                    \
@@ -185,6 +188,72 @@ static void grants(void) {
   CHECK(byway_reserve((size_t)1 << 50) == NULL && errno == ENOMEM);
 }
 
+static byway_event next(byway_queue *q, int ms) {
+  byway_event e;
+  CHECK(byway_kevent(q, NULL, 0, &e, 1, ms) == 1);
+  return e;
+}
+
+static void events(void) {
+  byway_reader *r;
+  byway_writer *w;
+  byway_queue *q, *other;
+  byway_event e[4], c[3];
+  char b[100];
+  int here = 0;
+  _Static_assert(sizeof(byway_event) == 32 && offsetof(byway_event, data) == 16, "the interface");
+  CHECK(byway_kqueue(&q) == 0 && byway_kqueue(&other) == 0);
+  CHECK(byway_pipe(&r, &w) == 0);
+  CHECK(byway_queue_reader(q, r, BYWAY_EV_ADD, &here) == 0);
+  CHECK(byway_kevent(q, NULL, 0, e, 4, 0) == 0 && !shows(byway_queue_fd(q), POLLIN));
+  FAILS(byway_queue_reader(other, r, BYWAY_EV_ADD, NULL), EEXIST);
+  CHECK(byway_write(w, "hello", 5, LONG) == 5 && shows(byway_queue_fd(q), POLLIN));
+  e[0] = next(q, LONG);
+  CHECK(e[0].ident == (uint64_t)byway_reader_fd(r) && e[0].filter == BYWAY_EVFILT_READ);
+  CHECK(e[0].data == 5 && e[0].udata == &here && e[0].flags == 0);
+  CHECK(byway_read(r, b, 2, LONG) == 2 && next(q, 0).data == 3);
+  /* Disabled, enabled, to tell once, gone. */
+  BYWAY_EV_SET(&c[0], byway_reader_fd(r), BYWAY_EVFILT_READ, BYWAY_EV_DISABLE, 0, 0, NULL);
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 0);
+  c[0].flags = BYWAY_EV_ADD | BYWAY_EV_ONESHOT;
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 1 && e[0].data == 3 && e[0].flags == BYWAY_EV_ONESHOT);
+  CHECK(byway_kevent(q, NULL, 0, e, 4, 0) == 0);
+  c[0].flags = BYWAY_EV_DELETE;
+  FAILS(byway_kevent(q, c, 1, NULL, 0, 0), ENOENT);
+  CHECK(byway_kevent(q, c, 1, e, 4, LONG) == 1 && e[0].flags == BYWAY_EV_ERROR && e[0].data == ENOENT);
+  /* A writer, the end, a user event, a timer, and what does not exist. */
+  CHECK(byway_queue_writer(other, w, BYWAY_EV_ADD | BYWAY_EV_CLEAR, NULL) == 0);
+  CHECK(next(other, LONG).data >= 4096 && byway_kevent(other, NULL, 0, e, 4, 0) == 0);
+  CHECK(byway_queue_reader(q, r, BYWAY_EV_ADD | BYWAY_EV_CLEAR, NULL) == 0);
+  byway_writer_close(w);
+  e[0] = next(q, LONG);
+  CHECK(e[0].flags == (BYWAY_EV_EOF | BYWAY_EV_CLEAR) && e[0].data == 3);
+  BYWAY_EV_SET(&c[0], 7, BYWAY_EVFILT_USER, BYWAY_EV_ADD | BYWAY_EV_CLEAR, 0, 0, b);
+  BYWAY_EV_SET(&c[1], 7, BYWAY_EVFILT_USER, 0, BYWAY_NOTE_TRIGGER, 42, NULL);
+  CHECK(byway_kevent(q, c, 2, NULL, 0, 0) == 0);
+  e[0] = next(q, LONG);
+  CHECK(e[0].filter == BYWAY_EVFILT_USER && e[0].ident == 7 && e[0].data == 42 && e[0].udata == b);
+  BYWAY_EV_SET(&c[0], 1, BYWAY_EVFILT_TIMER, BYWAY_EV_ADD | BYWAY_EV_ONESHOT, BYWAY_NOTE_USECONDS, 500, NULL);
+  BYWAY_EV_SET(&c[1], -1, BYWAY_EVFILT_READ, BYWAY_EV_ADD, 0, 0, NULL);
+  BYWAY_EV_SET(&c[2], 0, 5, BYWAY_EV_ADD, 0, 0, NULL);
+  CHECK(byway_kevent(q, c, 3, e, 4, LONG) == 2);
+  CHECK(e[0].data == EBADF && e[1].data == EINVAL && (e[0].flags & BYWAY_EV_ERROR));
+  e[0] = next(q, LONG);
+  CHECK(e[0].filter == BYWAY_EVFILT_TIMER && e[0].data == 1);
+  byway_reader_close(r);
+  /* Descriptors of the program's own. */
+  int fds[2];
+  CHECK(pipe(fds) == 0 && write(fds[1], "four", 4) == 4);
+  BYWAY_EV_SET(&c[0], fds[0], BYWAY_EVFILT_READ, BYWAY_EV_ADD, 0, 0, NULL);
+  CHECK(byway_kevent(q, c, 1, e, 4, LONG) == 1 && e[0].data == 4);
+  close(fds[0]);
+  close(fds[1]);
+  CHECK(byway_kevent(q, NULL, 0, e, 4, 0) == 0);
+  FAILS(byway_kevent(NULL, NULL, 0, e, 4, 0), EINVAL);
+  byway_queue_close(q);
+  byway_queue_close(other);
+}
+
 int main(void) {
   signal(SIGPIPE, SIG_IGN);
   CHECK(byway_why_not_carried() == NULL);
@@ -193,6 +262,7 @@ int main(void) {
   names();
   records();
   grants();
+  events();
   printf("%d checks\n", checks);
   return 0;
 }

@@ -1,0 +1,152 @@
+"""The event queue in Python: ends, descriptors, timers, user events, asyncio."""
+
+import asyncio
+import os
+import select
+import socket
+import sys
+import threading
+import unittest
+
+import byway
+from byway.events import CLEAR, DELETE, DISPATCH, ENABLE, EOF, ONESHOT, READ, TIMER, USER, WRITE, Queue
+
+LONG = 60.0
+
+
+class Events(unittest.TestCase):
+    def test_counts_and_ends(self):
+        for make in (byway.pipe, os.pipe):
+            q = Queue()
+            r, w = make()
+            native = make is byway.pipe
+            fd = r.fileno() if native else r
+            self.assertEqual(q.add(r, READ, udata="here"), fd)
+            self.assertEqual(q.wait(timeout=0), [])
+            w.write(b"hello") if native else os.write(w, b"hello")
+            (e,) = q.wait()
+            self.assertEqual((e.ident, e.filter, e.data, e.udata, e.flags), (fd, READ, 5, "here", 0))
+            w.close() if native else os.close(w)
+            (e,) = q.wait()
+            self.assertEqual((e.data, e.flags), (5, EOF))
+            self.assertEqual(r.read(2) if native else os.read(r, 2), b"he")
+            (e,) = q.wait()
+            self.assertEqual((e.data, e.flags), (3, EOF))
+            q.change(fd, READ, DELETE)
+            self.assertEqual(q.wait(timeout=0), [])
+            r.close() if native else os.close(r)
+
+    def test_modes(self):
+        q = Queue()
+        r, s = byway.records()
+        q.add(r, READ, CLEAR)
+        s.send(b"one")
+        self.assertEqual([e.data for e in q.wait()], [11])
+        self.assertEqual(q.wait(timeout=0.03), [])
+        s.send(b"two")
+        self.assertEqual([e.data for e in q.wait()], [22])
+        q.change(r.fileno(), READ, DELETE)
+        q.add(r, READ, DISPATCH, udata=[])
+        self.assertEqual(q.wait()[0].udata, [])
+        self.assertEqual(q.wait(timeout=0.03), [])
+        q.change(r.fileno(), READ, ENABLE)
+        self.assertEqual(len(q.wait()), 1)
+        q.add(s, WRITE, ONESHOT)
+        self.assertGreaterEqual(q.wait()[0].data, 4096)
+        with self.assertRaises(FileNotFoundError):
+            q.change(s.fileno(), WRITE, ENABLE)
+        with self.assertRaises(ValueError):
+            Queue().add(r.fileno(), READ)
+        with self.assertRaises(FileExistsError):
+            Queue().add(r, READ)
+        with open(__file__) as f, self.assertRaises(PermissionError):
+            q.add(f, READ)
+
+    def test_timers_and_threads(self):
+        q = Queue()
+        q.add_timer(1, 0.001)
+        self.assertGreaterEqual(q.wait()[0].data, 1)
+        q.add_timer(1, 0.001, ONESHOT, udata="once")
+        (e,) = q.wait()
+        self.assertEqual((e.filter, e.udata, e.ident), (TIMER, "once", 1))
+        self.assertEqual(q.wait(timeout=0.02), [])
+        q.add_user(7, CLEAR, udata=q)
+        t = threading.Timer(0.02, q.trigger, (7, -3))
+        t.start()
+        (e,) = q.wait(timeout=LONG)
+        self.assertEqual((e.filter, e.data, e.udata), (USER, -3, q))
+        t.join()
+
+    def test_sockets_have_two_filters(self):
+        a, b = socket.socketpair()
+        with a, b:
+            q = Queue()
+            q.add(a, WRITE, CLEAR, udata="out")
+            q.add(a, READ, udata="in")
+            self.assertEqual([e.udata for e in q.wait()], ["out"])
+            b.send(b"abc")
+            self.assertEqual([(e.udata, e.data) for e in q.wait()], [("in", 3)])
+
+    def test_asyncio(self):
+        async def main():
+            loop = asyncio.get_running_loop()
+            q, got, all_ = Queue(), [], asyncio.Event()
+            pairs = [byway.pipe() for _ in range(3)]
+            for r, _ in pairs:
+                q.add(r, READ, udata=r)
+
+            def ready():
+                for e in q.wait(timeout=0):
+                    buffer = bytearray(4)
+                    n = e.udata.readinto(buffer, timeout=0)
+                    got.append(bytes(buffer[:n]))
+                    if sum(map(len, got)) == 30:
+                        all_.set()
+
+            self.assertEqual(q.wait(timeout=0), [])
+            loop.add_reader(q, ready)
+            for _, w in pairs:
+                # Read in parts: what is left is told again.
+                w.write(b"0123456789")
+            await all_.wait()
+            loop.remove_reader(q)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_a_child_has_none(self):
+        q = Queue()
+        r, w = byway.pipe()
+        q.add(r, READ)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                q.wait(timeout=0)
+            except ValueError:
+                w.write(b"refused")
+            os._exit(0)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(q.wait(timeout=LONG)[0].data, 7)
+
+    def test_nested(self):
+        inner, outer = Queue(), Queue()
+        inner.add_user(1, CLEAR)
+        outer.add(inner, READ, udata=inner)
+        inner.trigger(1)
+        self.assertIs(outer.wait(timeout=LONG)[0].udata, inner)
+        self.assertEqual(select.select([inner], [], [], 0)[0], [inner])
+        self.assertEqual(len(inner.wait(timeout=0)), 1)
+
+    def test_every_name_is_typed(self):
+        import byway.events
+
+        with open(os.path.join(os.path.dirname(byway.__file__), "events.pyi")) as f:
+            text = f.read()
+        for name in byway.events.__all__:
+            self.assertRegex(text, rf"(class|def) {name}\b|{name}:", name)
+        for name in vars(Queue):
+            if not name.startswith("_"):
+                self.assertRegex(text, rf"def {name}\b", name)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
