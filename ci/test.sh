@@ -9,6 +9,9 @@ step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 step cargo test --release --workspace --quiet
+step cargo test --release --package byway --features tokio --doc --quiet
+step cargo test --release --package byway --features tokio --test tokio --quiet
+[ "$(cargo run --release --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
 # The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
 step cargo test --release --package byway-mem --features crash --quiet
 step cargo test --package byway-mem --features crash --quiet

@@ -44,6 +44,8 @@ mod kernel;
 mod reader;
 mod records;
 mod thread;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod watch;
 mod writer;
 
