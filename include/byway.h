@@ -54,6 +54,18 @@ void byway_writer_close(byway_writer *writer);
 int byway_reader_into_fd(byway_reader *reader);
 int byway_writer_into_fd(byway_writer *writer);
 
+/* --- two pipes as one, byway_duplex(3) --- */
+
+typedef struct byway_end {
+  byway_reader *reader;
+  byway_writer *writer;
+} byway_end;
+
+/* What is written to the writer of one is read from the reader of the other, both ways. */
+int byway_duplex(byway_end *here, byway_end *there);
+/* Closes both, or the one that is not NULL. */
+void byway_end_close(byway_end *end);
+
 /* --- FIFOs by name, byway_fifo(3) --- */
 
 int byway_fifo_reader(const char *name, int ms, byway_reader **reader);

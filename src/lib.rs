@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! pipe()  Fifo      two ends: Reader, Writer    bytes: std's Read and Write, with and without waiting, timed
+//! duplex()          two of each: Duplex       both ways
 //! records()         Sender, Receiver            whole messages, many senders, many receivers
 //!   reserve, share ---> WriteGrant, Grant      one buffer, filled in place, handed over and shared without a copy
 //! ```
@@ -35,6 +36,7 @@
 
 mod carried;
 mod collect;
+mod duplex;
 pub mod events;
 mod fifo;
 mod folder;
@@ -49,6 +51,7 @@ pub mod tokio;
 mod watch;
 mod writer;
 
+pub use duplex::{Duplex, duplex};
 pub use fifo::Fifo;
 pub use grant::{Grant, WriteGrant, reserve};
 pub use reader::Reader;

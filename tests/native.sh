@@ -30,7 +30,7 @@ is "functions" "$exported" "$declared"
 is "static needs no libbyway.so" "$(ldd "$work/check-s" | grep -c libbyway)" 0
 
 # The same examples in each language say the same.
-for e in bytes events fifo records grants; do
+for e in bytes duplex events fifo records grants; do
   # shellcheck disable=SC2086
   cc -std=gnu11 "${flags[@]}" "examples/c/$e.c" -o "$work/$e" $shared
   c=$("$work/$e") r=$("$built/examples/$e")

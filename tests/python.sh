@@ -16,7 +16,7 @@ wheels=$(mktemp -d); trap 'rm -rf "$wheels"' EXIT
 CARGO_TARGET_DIR=$(dirname "$built")/python "$env/bin/maturin" build -q --release --locked -m python/Cargo.toml -i "$env/bin/python" --out "$wheels"
 "$env/bin/pip" install -q --force-reinstall --no-deps "$wheels"/byway-*-abi3-*.whl
 for t in byway events; do timeout 300 "$env/bin/python" -W error python/tests/test_$t.py -q; done
-for e in bytes events fifo records grants; do
+for e in bytes duplex events fifo records grants; do
   py=$(timeout 60 "$env/bin/python" "examples/python/$e.py") rs=$("$built/examples/$e")
   [ "$py" = "$rs" ] || { echo "example $e: [$py], wanted [$rs]"; exit 1; }
 done

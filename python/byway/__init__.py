@@ -2,6 +2,7 @@
 
     receiver, sender = byway.records()      # records: bytes in, bytes out, boundaries kept
     reader, writer = byway.pipe()           # streams: io.RawIOBase, for io.BufferedReader, text, ...
+    here, there = byway.duplex()            # both ways
     byway.Fifo("name")                      # found by unrelated processes; pickles by name
     grant = byway.reserve(n)                # shared memory: numpy.frombuffer(grant), then sender.send_grant(grant)
 
@@ -26,10 +27,11 @@ from ._native import (
     why_not_carried,
 )
 from ._native import pipe as records
+from .pair import Duplex
 
 __all__ = [
-    "INLINE", "Fifo", "Grant", "Reader", "Receiver", "Sender", "WriteGrant", "Writer",
-    "pipe", "records", "reserve", "why_not_carried",
+    "INLINE", "Duplex", "Fifo", "Grant", "Reader", "Receiver", "Sender", "WriteGrant", "Writer",
+    "duplex", "pipe", "records", "reserve", "why_not_carried",
 ]
 __version__ = "0.1.0"
 
@@ -85,6 +87,13 @@ def pipe():
     """A new pipe for bytes: (Reader, Writer)."""
     receiver, sender = records()
     return Reader(receiver), Writer(sender)
+
+
+def duplex():
+    """A new bidirectional pipe: two of Duplex."""
+    here, to_here = pipe()
+    there, to_there = pipe()
+    return Duplex(here, to_there), Duplex(there, to_here)
 
 
 class Fifo:

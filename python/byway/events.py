@@ -94,7 +94,9 @@ class Queue:
     def add(self, source, filter, flags=0, udata=None):
         """Waits for an end of byway's, or anything with a descriptor, to be readable or writable; the entry's ident."""
         filter, flags = Filter(filter), int(flags | ADD)
-        end = getattr(source, "_end", source)
+        half = {READ: "reader", WRITE: "writer"}.get(filter, "")
+        end = getattr(source, half, source)
+        end = getattr(end, "_end", end)
         if isinstance(end, Receiver) and filter == READ:
             return self._apply(lambda t: self._queue.receiver(end, flags, t), filter, udata)
         if isinstance(end, Sender) and filter == WRITE:

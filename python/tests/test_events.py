@@ -127,6 +127,24 @@ class Events(unittest.TestCase):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
         self.assertEqual(q.wait(timeout=LONG)[0].data, 7)
 
+    def test_duplex(self):
+        here, there = byway.duplex()
+        self.assertTrue(here.is_carried and here.readable() and here.writable())
+        here.write(b"ping")
+        self.assertEqual(there.read(9), b"ping")
+        q = Queue()
+        q.add(here, READ, udata=here)
+        q.add(here.writer, WRITE, CLEAR, udata=None)
+        self.assertEqual([e.filter for e in q.wait()], [WRITE])
+        there.send(b"pong")
+        self.assertEqual([e.udata for e in q.wait(timeout=LONG)], [here])
+        self.assertEqual(here.receive(), b"pong")
+        here.writer.close()
+        self.assertEqual(there.read(9), b"")
+        here.close()
+        with self.assertRaises(BrokenPipeError):
+            there.write(b"x")
+
     def test_nested(self):
         inner, outer = Queue(), Queue()
         inner.add_user(1, CLEAR)

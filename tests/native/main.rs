@@ -7,12 +7,14 @@
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
 //! | records.rs | boundaries, whole records for each of many receivers, sizes from 0 to megabytes |
 //! | grants.rs | no copy, one buffer for several, nothing lost with those who die |
+//! | duplex.rs | two pipes as one: both ways, each with an end of its own |
 //! | events.rs | an event queue tells of a native pipe what it tells of the kernel's: the states that the seed's author checked with kqueue |
 //! | watching.rs | an event queue among threads, other queues, forked children; streams that are read by what it tells |
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
 //! A peer of another program is this program again: `peer` plays the role that its environment names.
 mod death;
+mod duplex;
 mod events;
 mod fifo;
 mod grants;

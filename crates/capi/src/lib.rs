@@ -7,6 +7,7 @@
 //! Not here: what the functions do (crate byway).
 mod arguments;
 mod bytes;
+mod duplex;
 mod error;
 mod events;
 mod fifo;

@@ -188,6 +188,26 @@ static void grants(void) {
   CHECK(byway_reserve((size_t)1 << 50) == NULL && errno == ENOMEM);
 }
 
+static void both_ways(void) {
+  byway_end a, b;
+  char text[9];
+  size_t n;
+  _Static_assert(sizeof(byway_end) == 2 * sizeof(void *) && offsetof(byway_end, writer) == sizeof(void *), "the interface");
+  CHECK(byway_duplex(&a, &b) == 0);
+  CHECK(byway_write(a.writer, "ping", 4, LONG) == 4 && byway_read(b.reader, text, 9, LONG) == 4);
+  CHECK(byway_send(b.writer, "pong", 4, LONG) == 0 && byway_receive(a.reader, text, 9, &n, LONG) == 1 && n == 4);
+  byway_writer_close(a.writer);
+  a.writer = NULL;
+  CHECK(byway_read(b.reader, text, 9, LONG) == 0);
+  byway_end_close(&a);
+  CHECK(a.reader == NULL && a.writer == NULL);
+  FAILS(byway_write(b.writer, "x", 1, LONG), EPIPE);
+  byway_end_close(&b);
+  byway_end_close(&b);
+  byway_end_close(NULL);
+  FAILS(byway_duplex(&a, NULL), EINVAL);
+}
+
 static byway_event next(byway_queue *q, int ms) {
   byway_event e;
   CHECK(byway_kevent(q, NULL, 0, &e, 1, ms) == 1);
@@ -262,6 +282,7 @@ int main(void) {
   names();
   records();
   grants();
+  both_ways();
   events();
   printf("%d checks\n", checks);
   return 0;

@@ -1,0 +1,51 @@
+"""Bidirectional pipes: two pipes as one."""
+
+import io
+
+
+class Duplex(io.RawIOBase):
+    """One end of a bidirectional pipe: bytes (io.RawIOBase), or records (send and receive); never both ways of one direction.
+
+    `reader` and `writer` are its halves for bytes, `receiver` and `sender` for records; `fileno()` is that of the reader.
+    """
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        self.receiver, self.sender = reader._end, writer._end
+
+    def fileno(self):
+        return self.reader.fileno()
+
+    def readable(self):
+        return True
+
+    def writable(self):
+        return True
+
+    @property
+    def is_carried(self):
+        """Whether bytes go through shared memory in both directions, or would with the next write."""
+        return self.reader.is_carried and self.writer.is_carried
+
+    def readinto(self, buffer, timeout=None):
+        return self.reader.readinto(buffer, timeout)
+
+    def write(self, data, timeout=None):
+        return self.writer.write(data, timeout)
+
+    def send(self, data, timeout=None):
+        """Sends a record."""
+        self.sender.send(data, timeout)
+
+    def receive(self, timeout=None):
+        """The next record; EOFError at the end."""
+        return self.receiver.receive(timeout)
+
+    def close(self):
+        if not self.closed:
+            super().close()
+            self.reader.close()
+            self.writer.close()
+
+    def __reduce__(self):
+        return Duplex, (self.reader, self.writer)
