@@ -7,7 +7,8 @@ use super::look::GRACE;
 use super::poller::{Bell, NONE, Poller};
 use super::table::{BELL, REPORTS, Table};
 use super::{Change, Event, Flags};
-use crate::thread;
+use crate::{home, thread};
+use byway_mem::reclaim;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -146,6 +147,10 @@ impl Queue {
                 if let Some(d) = bound {
                     resting = Some(now + d).filter(|&soon| until.is_none_or(|u| soon < u));
                 }
+            }
+            // About to sleep: the time to give back what nobody uses.
+            if let Some(h) = home::joined() {
+                reclaim::look(&thread::user(h.domain));
             }
             let told = q.epoll.wait(&mut reports[..room], resting.or(until));
             let mut t = q.table();

@@ -196,6 +196,7 @@ fn peer() {
         "lives" => crate::fifo::lives(),
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
+        "watched" => crate::watching::watched(),
         "memory" => crate::grants::memory(),
         "unread" => crate::grants::unread(),
         "dead" => crate::grants::dead(),

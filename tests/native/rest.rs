@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Bytes of the domain that are there, in the shared-memory folder.
-fn resident() -> u64 {
+pub fn resident() -> u64 {
     let dir = std::env::var("BYWAY_SHM").unwrap();
     let dirs = std::fs::read_dir(dir).unwrap().flatten();
     dirs.map(|d| std::fs::metadata(d.path().join("memory")).unwrap().blocks() * 512)

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn shows(fd: i32) -> bool {
     let mut p = libc::pollfd {
@@ -356,6 +356,45 @@ fn a_forked_child_makes_its_own() {
     assert_eq!(now(&q), None);
     w.write_all(b"parent").unwrap();
     assert_eq!(next(&q).data, 6);
+}
+
+/// Rings that nobody uses any more take no memory, also where the wait is the queue's.
+#[test]
+fn pipes_that_are_watched_rest() {
+    crate::peer::apart("watched");
+}
+pub fn watched() {
+    const N: u64 = 200;
+    let q = Queue::new().unwrap();
+    let mut all: Vec<_> = (0..N).map(|_| byway::pipe().unwrap()).collect();
+    for (k, (r, w)) in all.iter_mut().enumerate() {
+        // Half of them are told by the queue that nothing is there, half by an attempt.
+        q.apply(Change::read(&mut *r)).unwrap();
+        w.write_all(&[1; 100_000]).unwrap();
+        let mut left = 100_000;
+        while left > 0 {
+            assert_eq!(next(&q).ident, r.as_raw_fd() as u64);
+            left -= r.try_read(&mut vec![0; left]).unwrap();
+        }
+        if k % 2 == 0 {
+            assert!(r.try_read(&mut [0]).is_err());
+        }
+    }
+    let used = crate::rest::resident();
+    assert!(used > N << 16, "{used} bytes for {N} rings");
+    // What stays is what the allocator keeps at hand, for all of them; the rest goes in steps.
+    let until = Instant::now() + crate::peer::LONG;
+    while crate::rest::resident() > 10 << 20 {
+        assert!(Instant::now() < until, "{} bytes", crate::rest::resident());
+        let wait = Some(Duration::from_millis(30));
+        assert_eq!(q.wait(&mut [Event::default()], wait).unwrap(), 0);
+    }
+    // And all of them are there still.
+    for (r, w) in &mut all {
+        w.write_all(b"again").unwrap();
+        assert_eq!(next(&q).ident, r.as_raw_fd() as u64);
+        assert_eq!(r.try_read(&mut [0; 9]).unwrap(), 5);
+    }
 }
 
 /// Given to the kernel, the descriptor is as any other.
