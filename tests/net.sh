@@ -21,8 +21,8 @@ before=$(names)
 
 # Every case with every way; bytes and counts are checked.
 bench netpipe --quick -i -n 2 -u 200000 --json record >out 2>err; is "netpipe" $? 0
-is "netpipe's figures" "$(rows)" "54 rows, 48 curves"
-has "netpipe's table" "$(cat out)" "byway-core"
+is "netpipe's figures" "$(rows)" "81 rows, 72 curves"
+has "netpipe's table" "$(cat out)" "byway-core"; has "netpipe's table" "$(cat out)" "mb_alloc"
 bench netperf --quick --check -l 0.02 --json record >out 2>err; is "netperf" $? 0
 is "netperf's figures" "$(rows)" "20 rows, 0 curves"
 has "netperf's table" "$(cat out)" "openSUSE (native)"

@@ -19,6 +19,7 @@ pub mod program;
 pub mod published;
 pub mod record;
 pub mod report;
+mod ring;
 pub mod runner;
 pub mod scratch;
 mod shared;

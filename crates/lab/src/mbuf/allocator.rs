@@ -7,18 +7,19 @@ use byway_mem::layout::Class;
 use std::io;
 
 /// How much a case will have in use at once: what a fixed pool must be made for, and a limit for the others.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Room {
     pub mbufs: usize,
+    pub clusters: usize,
     pub jumbos: usize,
 }
 
 impl Room {
-    /// What can be in use of `class`; nothing asks for clusters.
+    /// What can be in use of `class`.
     pub fn of(&self, class: Class) -> usize {
         match class {
             Class::Mbuf => self.mbufs,
-            Class::Cluster => 0,
+            Class::Cluster => self.clusters,
             Class::Jumbo => self.jumbos,
         }
     }

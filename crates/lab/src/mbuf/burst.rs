@@ -97,6 +97,7 @@ pub fn run<A: Allocator>(cpu: usize, bytes: usize, calm: Duration) -> Result<Vec
     let a = A::make(Room {
         mbufs: packets + 4096,
         jumbos: packets + 256,
+        ..Room::default()
     })?;
     let before = if a.mapping().is_some() { 0 } else { before };
     let mut look = Looker::new(a.mapping())?;

@@ -18,10 +18,10 @@ pub mod apart;
 mod burst;
 mod cross;
 mod harness;
-mod heaps;
-mod ours;
+pub mod heaps;
+pub mod ours;
 mod pool;
-mod present;
+pub mod present;
 mod resident;
 #[cfg(test)]
 mod tests;

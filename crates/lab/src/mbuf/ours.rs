@@ -74,10 +74,7 @@ pub struct Facts {
 }
 
 pub fn facts() -> io::Result<Facts> {
-    let m = MbAlloc::make(Room {
-        mbufs: 0,
-        jumbos: 0,
-    })?;
+    let m = MbAlloc::make(Room::default())?;
     Ok(Facts {
         watermark: (m.domain.header().low_kib.load(Relaxed) as usize) << 10,
         rseq: m.join().has_rseq(),

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const ROOM: Room = Room {
     mbufs: 2000,
+    clusters: 400,
     jumbos: 40,
 };
 
@@ -36,7 +37,11 @@ fn distinct<A: Allocator>() {
     let mut places = HashSet::new();
     for _ in 0..10 {
         let mut held = vec![];
-        for (class, n) in [(Class::Mbuf, 500), (Class::Jumbo, 20)] {
+        for (class, n) in [
+            (Class::Mbuf, 500),
+            (Class::Cluster, 100),
+            (Class::Jumbo, 20),
+        ] {
             for _ in 0..n {
                 let x = l.alloc(class).unwrap();
                 held.push((x, class));
@@ -54,7 +59,7 @@ fn distinct<A: Allocator>() {
         }
     }
     // Ten times as many would be without reuse; a ring goes round all of its own.
-    assert!(places.len() < 5 * 520, "{}", places.len());
+    assert!(places.len() < 5 * 620, "{}", places.len());
 }
 
 /// Two threads that take, sign and return objects: nobody else signs meanwhile, and none gets lost.

@@ -92,7 +92,7 @@ pub fn run<A: Allocator>(case: &Case, cpus: &[usize], run: Duration) -> Result<[
     // What lies in a worker's caches, and some slack.
     let room = |workers: usize| Room {
         mbufs: 4096 + 512 * workers,
-        jumbos: 0,
+        ..Room::default()
     };
     let on = |n: usize| -> Vec<usize> { (0..n).map(|i| cpus[i % cpus.len()]).collect() };
     match *case {

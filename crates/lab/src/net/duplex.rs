@@ -6,7 +6,41 @@ use crate::pairs::link::{End, Kind, Link};
 use std::io;
 use std::os::fd::RawFd;
 
-/// One process's side of it.
+/// One side of what carries bytes both ways.
+pub trait Carrier {
+    /// Sends all of `b`.
+    ///
+    /// # Errors
+    /// The kernel's, or that nobody receives any more.
+    fn put(&self, b: &[u8]) -> io::Result<()>;
+
+    /// Receives all of `b`.
+    ///
+    /// # Errors
+    /// The kernel's, or that nobody sends any more.
+    fn take(&self, b: &mut [u8]) -> io::Result<()>;
+
+    /// # Errors
+    /// As `put`.
+    fn say(&self, words: &[u64]) -> io::Result<()> {
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.put(&bytes)
+    }
+
+    /// # Errors
+    /// As `take`.
+    fn hear<const N: usize>(&self) -> io::Result<[u64; N]> {
+        let mut words = [0; N];
+        for w in &mut words {
+            let mut b = [0; 8];
+            self.take(&mut b)?;
+            *w = u64::from_le_bytes(b);
+        }
+        Ok(words)
+    }
+}
+
+/// A side in the hands of a process: of a socket, or of two links.
 #[derive(Clone, Copy)]
 pub struct Duplex {
     to: End,
@@ -20,28 +54,6 @@ impl Duplex {
             to: End::Fd(fd),
             from: End::Fd(fd),
         }
-    }
-
-    /// Sends all of `b`.
-    ///
-    /// # Errors
-    /// The kernel's.
-    #[inline]
-    pub fn put(&self, b: &[u8]) -> io::Result<()> {
-        self.to.put(b)
-    }
-
-    /// Receives all of `b`.
-    ///
-    /// # Errors
-    /// The kernel's, or that nobody sends any more.
-    #[inline]
-    pub fn take(&self, b: &mut [u8]) -> io::Result<()> {
-        let mut at = 0;
-        while at < b.len() {
-            at += self.from.get(&mut b[at..])?;
-        }
-        Ok(())
     }
 
     /// Whether something can be received now, or the other side has ended.
@@ -63,24 +75,21 @@ impl Duplex {
             n => Ok(n > 0),
         }
     }
+}
 
-    /// # Errors
-    /// As `put`.
-    pub fn say(&self, words: &[u64]) -> io::Result<()> {
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.put(&bytes)
+impl Carrier for Duplex {
+    #[inline]
+    fn put(&self, b: &[u8]) -> io::Result<()> {
+        self.to.put(b)
     }
 
-    /// # Errors
-    /// As `take`.
-    pub fn hear<const N: usize>(&self) -> io::Result<[u64; N]> {
-        let mut words = [0; N];
-        for w in &mut words {
-            let mut b = [0; 8];
-            self.take(&mut b)?;
-            *w = u64::from_le_bytes(b);
+    #[inline]
+    fn take(&self, b: &mut [u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < b.len() {
+            at += self.from.get(&mut b[at..])?;
         }
-        Ok(words)
+        Ok(())
     }
 }
 

@@ -35,6 +35,17 @@ pub enum Way {
     Pipe,
     /// A pair of pipes of the core, called directly.
     Core,
+    /// Memory of an allocator, between two threads: ours, that of before 2001, the C library's.
+    MbAlloc,
+    Present,
+    Malloc,
+}
+
+impl Way {
+    /// Whether it is memory of an allocator.
+    pub fn allocates(self) -> bool {
+        matches!(self, Way::MbAlloc | Way::Present | Way::Malloc)
+    }
 }
 
 /// A way, and whether it is tried under `byway run`.

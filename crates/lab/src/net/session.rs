@@ -7,7 +7,7 @@
 //! Invariant: a client has `PATIENCE` to say who it is, and `SESSION` for all that it wants; it is served alone; whatever it
 //! does, and however slowly, the next one is served. Nothing has a name, so a server that is killed leaves nothing.
 //! Not here: what may be asked (netpipe/sides.rs, netperf/mod.rs bound it).
-use super::duplex::Duplex;
+use super::duplex::{Carrier, Duplex};
 use super::socket::{self, Buffers, Family, PATIENCE};
 use super::{netperf, netpipe};
 use crate::child::Failure;

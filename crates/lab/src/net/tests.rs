@@ -28,7 +28,8 @@ fn places() -> Vec<Vec<usize>> {
 
 #[test]
 fn blocks_of_every_size_come_back_by_every_way() {
-    for way in [Way::Tcp, Way::Unix, Way::Pipe, Way::Core] {
+    let plain = |b: &&Backend| !b.carried;
+    for way in netpipe::HERE.iter().filter(plain).map(|b| b.way) {
         for (cpus, stream) in places().into_iter().zip([false, true]) {
             let o = netpipe::Options {
                 stream,

@@ -8,7 +8,7 @@
 //! Not here: who the server is.
 use super::{Options, Test};
 use crate::child::{Failure, now};
-use crate::net::duplex::Duplex;
+use crate::net::duplex::{Carrier, Duplex};
 use crate::net::pattern;
 use crate::net::socket::{self, Family, PATIENCE};
 use socket2::{SockAddr, Socket};

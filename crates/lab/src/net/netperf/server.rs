@@ -6,7 +6,7 @@
 use super::client::nonsense;
 use super::{ORDER, Options, Test};
 use crate::child::{Failure, now};
-use crate::net::duplex::Duplex;
+use crate::net::duplex::{Carrier, Duplex};
 use crate::net::pattern;
 use crate::net::socket::{self, Family, PATIENCE};
 use socket2::Socket;

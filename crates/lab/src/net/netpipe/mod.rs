@@ -1,13 +1,14 @@
-//! `netpipe`: NetPIPE's curve, block by block, through sockets, pipes, and pipes that Byway carries.
+//! `netpipe`: NetPIPE's curve, block by block, through sockets, pipes, pipes that Byway carries, and what allocators give.
 //!
 //! ```text
 //! block   a block goes and comes back, half of that is its time (NPtcp)
 //! stream  blocks go one way, the receiver tells how long they took (NPtcp -s)
 //! ```
 //! Invariant: each backend of a round measures the same sizes, in new processes; a curve is the median of the rounds'.
-//! Not here: the two sides (sides.rs), what a curve says (curve.rs), how it is shown (text.rs).
+//! Not here: the two sides (sides.rs), the allocators' way (chain.rs), what a curve says (curve.rs), how it is shown (text.rs).
 //!
 //! Source: NetPIPE 3.7.2 (netpipe(1) of Debian's netpipe-tcp; Snell, Mikler, Gustafson 1996).
+mod chain;
 pub mod curve;
 pub mod sides;
 pub mod sizes;
@@ -18,6 +19,7 @@ use super::duplex::{Duplex, Links};
 use super::socket::{self, Buffers};
 use super::{Backend, Way};
 use crate::child::Failure;
+use crate::mbuf::{heaps::Malloc, ours::MbAlloc, present::Present};
 use crate::pairs::link::Kind;
 use crate::pairs::pair;
 use serde::{Deserialize, Serialize};
@@ -28,13 +30,16 @@ use std::time::Duration;
 pub const CASES: [&str; 2] = ["block", "stream"];
 
 /// In one machine: the first that is not carried is the one that others are compared with.
-pub const HERE: [Backend; 6] = [
+pub const HERE: [Backend; 9] = [
     Backend::plain("tcp", Way::Tcp),
     Backend::carried("tcp+byway", Way::Tcp),
     Backend::plain("unix", Way::Unix),
     Backend::plain("pipe", Way::Pipe),
     Backend::carried("byway", Way::Pipe),
     Backend::plain("byway-core", Way::Core),
+    Backend::plain("mb_alloc", Way::MbAlloc),
+    Backend::plain("present", Way::Present),
+    Backend::plain("malloc", Way::Malloc),
 ];
 /// Between two hosts.
 pub const HOSTS: [Backend; 2] = [
@@ -113,8 +118,24 @@ impl Options {
 /// # Errors
 /// What went wrong in it.
 pub fn work(way: Way, cpus: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
+    let n = pair::apart(cpus);
+    // Open for the life of the process, which is one run.
+    let kept = |pair: [socket2::Socket; 2]| Ends::Sockets(pair.map(IntoRawFd::into_raw_fd));
+    let ends = match way {
+        Way::MbAlloc => return chain::work::<MbAlloc>(cpus, o),
+        Way::Present => return chain::work::<Present>(cpus, o),
+        Way::Malloc => return chain::work::<Malloc>(cpus, o),
+        Way::Pipe => Ends::Links(Links::new(Kind::Pipe, n)?),
+        Way::Core => Ends::Links(Links::new(Kind::Core, n)?),
+        Way::Unix => kept(socket::unix_pair(o.buffers)?),
+        Way::Tcp => kept(socket::tcp_pair(o.buffers)?),
+    };
+    between(&ends, cpus, o)
+}
+
+/// The same of two processes.
+fn between(ends: &Ends, cpus: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
     let sizes = o.sizes();
-    let ends = Ends::new(way, pair::apart(cpus), o.buffers)?;
     let times = pair::board(sizes.len() + 1)?;
     pair::pair(
         cpus,
@@ -147,16 +168,6 @@ enum Ends {
 }
 
 impl Ends {
-    fn new(way: Way, cpus: usize, b: Buffers) -> Result<Ends, Failure> {
-        // Open for the life of the process, which is one run.
-        let kept = |pair: [socket2::Socket; 2]| Ends::Sockets(pair.map(IntoRawFd::into_raw_fd));
-        Ok(match way {
-            Way::Pipe => Ends::Links(Links::new(Kind::Pipe, cpus)?),
-            Way::Core => Ends::Links(Links::new(Kind::Core, cpus)?),
-            Way::Unix => kept(socket::unix_pair(b)?),
-            Way::Tcp => kept(socket::tcp_pair(b)?),
-        })
-    }
     fn side(&self, i: usize) -> Duplex {
         match self {
             Ends::Links(l) => l.side(i),

@@ -8,10 +8,10 @@
 //! Before each size the transmitter says size, repeats and what is asked; the receiver says the same again when it is
 //! ready. Both use one buffer, as NPtcp does while the cache may help.
 //! Invariant: nothing is believed of the other side: a receiver bounds what it is asked for, a transmitter what it is told.
-//! Not here: how the bytes go (duplex.rs), which sizes (sizes.rs).
+//! Not here: how the bytes go (duplex.rs, chain.rs), which sizes (sizes.rs).
 use super::Options;
 use crate::child::{Failure, now};
-use crate::net::duplex::Duplex;
+use crate::net::duplex::Carrier;
 use crate::net::pattern;
 
 /// The largest block and the most repeats that a receiver agrees to.
@@ -76,7 +76,7 @@ fn changed(size: usize) -> Failure {
 ///
 /// # Errors
 /// The link's, or what came was not what was sent.
-pub fn transmit(d: &Duplex, sizes: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
+pub fn transmit(d: &impl Carrier, sizes: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
     let most = sizes.iter().copied().max().unwrap_or(0);
     let mut buf = vec![0xa5; most];
     let order = |size, repeats, stream| Order {
@@ -116,7 +116,7 @@ fn repeats(o: &Options, (was, ns): (usize, f64), size: usize) -> u64 {
 }
 
 /// One size: ns of a block.
-fn block(d: &Duplex, buf: &mut [u8], order: Order) -> Result<f64, Failure> {
+fn block(d: &impl Carrier, buf: &mut [u8], order: Order) -> Result<f64, Failure> {
     d.say(&order.words())?;
     if d.hear()? != order.words() {
         return Err(nonsense());
@@ -158,7 +158,7 @@ fn block(d: &Duplex, buf: &mut [u8], order: Order) -> Result<f64, Failure> {
 ///
 /// # Errors
 /// The link's, or it was asked for what cannot be.
-pub fn receive(d: &Duplex) -> Result<(), Failure> {
+pub fn receive(d: &impl Carrier) -> Result<(), Failure> {
     let mut buf = vec![];
     loop {
         let order = Order::of(d.hear()?).ok_or_else(nonsense)?;
@@ -176,7 +176,7 @@ pub fn receive(d: &Duplex) -> Result<(), Failure> {
     }
 }
 
-fn answer(d: &Duplex, buf: &mut [u8], order: Order) -> Result<(), Failure> {
+fn answer(d: &impl Carrier, buf: &mut [u8], order: Order) -> Result<(), Failure> {
     for i in 0..order.repeats {
         d.take(buf)?;
         if order.check && !pattern::is(buf, i * buf.len() as u64) {

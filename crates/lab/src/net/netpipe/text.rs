@@ -2,14 +2,17 @@
 //!
 //! Invariant: no line is longer than 79 characters; no colours.
 //! Not here: the curves' points, which the record has (and the report draws).
+use super::Backend;
 use super::curve::Curve;
 use crate::pairs::text::short;
 use crate::record::Record;
 
-pub const NOTES: [&str; 2] = [
+pub const NOTES: [&str; 3] = [
     "block: half of the time that a block takes there and back; stream: the receiver's time from the first block to the \
      last, over their number; Mbit: 2^20 bits, as NPtcp prints them; MB: 10^6 bytes",
     "saturation: the smallest block from which on all take at least five times as long as the smallest of all",
+    "mb_alloc, present, malloc: two threads of a process; a block lies in an mbuf of 256 B, or in a chain of clusters of \
+     2 KiB, which one thread allocates and the other frees; all others are two processes",
 ];
 pub const CHECKED: &str = "-i: every block was filled and compared, so the times are of no use";
 
@@ -32,8 +35,23 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("{name:<12}{cells}")
 }
 
-/// The tables of a case: a column for each backend.
-pub fn tables(record: &Record, case: &str, backends: &[&str]) -> Vec<String> {
+/// The tables of a case: a column for each backend; allocators have their own, since nobody else is compared with them.
+pub fn tables(record: &Record, case: &str, backends: &[Backend]) -> Vec<String> {
+    let names = |allocates: bool| -> Vec<_> {
+        let own = backends.iter().filter(|b| b.way.allocates() == allocates);
+        own.map(|b| b.name).collect()
+    };
+    let chains = format!("{case}, chains of clusters between two threads");
+    let mut lines = vec![];
+    for (title, names) in [(case, names(false)), (&chains, names(true))] {
+        if !names.is_empty() {
+            lines.extend(tables_of(record, case, title, &names));
+        }
+    }
+    lines
+}
+
+fn tables_of(record: &Record, case: &str, title: &str, backends: &[&str]) -> Vec<String> {
     // The median of each size is a point of a graph.
     let graph = |b: &str| {
         let mut all = record.series.iter();
@@ -61,9 +79,9 @@ pub fn tables(record: &Record, case: &str, backends: &[&str]) -> Vec<String> {
         };
         row(title, backends.iter().map(cell))
     };
-    let mut lines = vec![format!("{case}: Mbit/s by size of block")];
+    let mut lines = vec![format!("{title}: Mbit/s by size of block")];
     lines.extend(table("Mbit/s", &super::curve::mbit));
-    lines.push(format!("{case}: time of a block, us"));
+    lines.push(format!("{title}: time of a block, us"));
     lines.extend(table("us", &|_, ns| ns / 1e3));
     if backends
         .iter()
@@ -94,17 +112,19 @@ mod tests {
                 r.row("stream", b.name, (metric, "x", None), &value);
             }
         }
-        let names: Vec<_> = HERE.iter().map(|b| b.name).collect();
-        let lines = tables(&r, "stream", &names);
-        assert_eq!(lines.len(), 2 * (2 + sizes.len()) + 3 + 1);
+        let lines = tables(&r, "stream", &HERE);
+        let each = 2 * (2 + sizes.len()) + 3 + 1;
+        assert_eq!(lines.len(), 2 * each);
         assert!(lines.iter().all(|l| l.len() < 80), "{lines:#?}");
         assert!(
             lines[2].starts_with("  1 B ") && lines[2].ends_with("0.08"),
             "{}",
             lines[2]
         );
+        assert!(lines[1].ends_with("byway-core") && lines[each + 1].ends_with("malloc"));
         // Nothing was measured, as after an early Ctrl-C: no rows, and no fault.
-        assert_eq!(tables(&r, "block", &names).len(), 4 + 2 + 1);
+        assert_eq!(tables(&r, "block", &HERE).len(), 2 * (4 + 2 + 1));
+        assert_eq!(tables(&r, "block", &HERE[..3]).len(), 4 + 2 + 1);
     }
 
     #[test]

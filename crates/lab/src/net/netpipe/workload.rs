@@ -233,14 +233,21 @@ impl crate::runner::Figures for Run {
     }
 }
 
-/// Who is compared with whom, of those that are there: all with TCP, pipes with the kernel's pipe.
+/// Who is compared with whom, of those that are there: all with TCP, pipes with the kernel's pipe; our allocator with the
+/// others, and with nobody else, since there is no way of the kernel that does what it does.
 fn compared(backends: &[Backend]) -> Vec<(usize, usize)> {
-    let place = |name: &str| backends.iter().position(|b| b.name == name);
     let mut v = vec![];
     for (k, b) in backends.iter().enumerate() {
-        let pipe = place("pipe").filter(|&p| p != k && matches!(b.way, Way::Pipe | Way::Core));
-        let tcp = place("tcp").filter(|&t| t != k);
-        v.extend([tcp, pipe].into_iter().flatten().map(|over| (k, over)));
+        let overs: &[&str] = match b.way {
+            Way::Tcp | Way::Unix => &["tcp"],
+            Way::Pipe | Way::Core => &["tcp", "pipe"],
+            Way::MbAlloc => &["present", "malloc"],
+            Way::Present | Way::Malloc => &[],
+        };
+        let places = overs
+            .iter()
+            .filter_map(|o| backends.iter().position(|b| b.name == *o));
+        v.extend(places.filter(|&o| o != k).map(|o| (k, o)));
     }
     v
 }
@@ -347,7 +354,26 @@ impl Workload for Netpipe {
         vec![]
     }
     fn lines(&self, record: &Record, case: &str) -> Vec<String> {
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        text::tables(record, case, &names)
+        text::tables(record, case, &self.backends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocators_are_compared_among_themselves() {
+        let all = compared(&HERE);
+        let name = |k: usize| HERE[k].name;
+        let over = |b: &str| -> Vec<_> {
+            let own = all.iter().filter(|q| name(q.0) == b);
+            own.map(|q| name(q.1)).collect()
+        };
+        assert_eq!(over("mb_alloc"), ["present", "malloc"]);
+        assert_eq!(over("byway-core"), ["tcp", "pipe"]);
+        assert_eq!(over("pipe"), ["tcp"]);
+        assert!(over("tcp").is_empty() && over("present").is_empty());
+        assert_eq!(compared(&only(&HERE, &["malloc".into()]).unwrap()), []);
     }
 }
