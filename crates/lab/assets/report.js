@@ -53,7 +53,7 @@
     const turns = plot.lines.some(l => l.points.some((p, i) => i > 0 && p[0] < l.points[i - 1][0]));
     let drawn = null, index = null;
 
-    const stroke = i => plot.lines[i].elsewhere ? colour("--gone") : colour(`--c${i % 7}`);
+    const stroke = i => plot.lines[i].elsewhere ? colour("--gone") : colour(`--c${i % 9}`);
     const key = (text, checked, change, dot) => {
       const label = document.createElement("label"), box = document.createElement("input");
       box.type = "checkbox"; box.checked = checked;

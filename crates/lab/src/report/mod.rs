@@ -7,6 +7,8 @@
 //! Invariant: the comparison comes first; every plotted value stands in a table too; figures of other machines are marked
 //! wherever they appear; the page asks for nothing over the network (its own policy forbids it).
 //! Not here: files and folders (cli).
+mod cases;
+mod curves;
 mod page;
 mod plot;
 mod svg;

@@ -1,15 +1,11 @@
-//! What each plot shows: the comparison by case, the figures by case, the curves.
+//! What each plot shows: the comparison by case, the figures by case, then the curves.
 //!
-//! ```text
-//! cases 2048 4096 ...     a number: an axis, mostly logarithmic
-//! cases 64x100 64x1000    two numbers: the first is the axis, a plot for each of the second
-//! cases wc sort ...       names, in their order
-//! ```
 //! Invariant: a plot has two points at least (else its table says all); what is not ours is `elsewhere`.
-//! Not here: pixels.
-use super::short;
+//! Not here: where a case stands (cases.rs), the curves (curves.rs), pixels.
+use super::cases::{Cases, Kind, distinct, unit_of_cases, wide};
+use super::curves::curves;
 use crate::published;
-use crate::record::{Ratio, Record, Row, Series};
+use crate::record::{Ratio, Record, Row};
 use crate::stats::Statistic;
 use serde::Serialize;
 
@@ -42,117 +38,6 @@ pub struct Line {
     pub points: Vec<[f64; 4]>,
     /// A point of it that is looked for, marked with a ring; its name says what it is.
     pub marked: Option<[f64; 2]>,
-}
-
-/// Where a case stands: in which plot, and where on its axis.
-struct Place {
-    plot: Option<String>,
-    x: f64,
-}
-
-/// How the cases of a record are laid out.
-struct Cases {
-    names: Vec<String>,
-    kind: Kind,
-}
-
-#[derive(PartialEq)]
-enum Kind {
-    Number,
-    Two,
-    Name,
-}
-
-impl Cases {
-    fn of(names: Vec<String>) -> Cases {
-        let number = |c: &String| c.parse::<f64>().is_ok();
-        let two = |c: &String| {
-            let parts = c.split_once('x');
-            parts.is_some_and(|(a, b)| a.parse::<f64>().is_ok() && b.parse::<f64>().is_ok())
-        };
-        let kind = if names.iter().all(number) {
-            Kind::Number
-        } else if names.iter().all(two) {
-            Kind::Two
-        } else {
-            Kind::Name
-        };
-        Cases { names, kind }
-    }
-
-    fn place(&self, case: &str) -> Option<Place> {
-        let number = |s: &str| s.parse().ok();
-        Some(match self.kind {
-            Kind::Number => Place {
-                plot: None,
-                x: number(case)?,
-            },
-            Kind::Two => {
-                let (a, b) = case.split_once('x')?;
-                Place {
-                    plot: Some(b.into()),
-                    x: number(a)?,
-                }
-            }
-            Kind::Name => Place {
-                plot: None,
-                x: self.names.iter().position(|n| n == case)? as f64,
-            },
-        })
-    }
-
-    /// The second numbers, or one plot of all.
-    fn plots(&self) -> Vec<Option<String>> {
-        let mut v = vec![];
-        for p in self.names.iter().filter_map(|n| self.place(n)) {
-            if !v.contains(&p.plot) {
-                v.push(p.plot);
-            }
-        }
-        v
-    }
-
-    fn axis(&self, label: &str, lines: &[Line]) -> Axis {
-        let names = if self.kind == Kind::Name {
-            self.names.clone()
-        } else {
-            vec![]
-        };
-        Axis {
-            label: label.into(),
-            log: names.is_empty() && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[0])),
-            names,
-        }
-    }
-}
-
-/// Whether values are so far apart, and all above zero, that a logarithmic axis shows them better.
-fn wide(values: impl Iterator<Item = f64>) -> bool {
-    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-    for v in values {
-        (low, high) = (low.min(v), high.max(v));
-    }
-    low > 0.0 && high / low > 20.0
-}
-
-/// What a case is, of the workloads whose cases are numbers.
-fn unit_of_cases(workload: &str) -> &'static str {
-    match workload {
-        "fifo" => "bytes of a message",
-        "bw-pipe" => "bytes of a chunk",
-        "pipeflex" => "bytes of a read",
-        _ => "case",
-    }
-}
-
-fn distinct<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut v: Vec<String> = vec![];
-    for s in all {
-        if !v.contains(s) {
-            v.push(s.clone());
-        }
-    }
-    v
 }
 
 /// All plots of a record; ids begin with `name`.
@@ -315,79 +200,6 @@ fn elsewhere(workload: &str, column: &str) -> Vec<Line> {
         .collect()
 }
 
-/// Curves of single runs of which there are others made of all runs.
-const SINGLE: &str = "block_time";
-
-/// The curves, the first run of each.
-fn curves(name: &str, r: &Record) -> Vec<Plot> {
-    let first = || {
-        let all = r.series.iter();
-        all.filter(|s| s.run == 0 && s.metric != SINGLE)
-    };
-    let mut keys: Vec<(&str, &str)> = vec![];
-    for s in first() {
-        if !keys.contains(&(&s.case, &s.metric)) {
-            keys.push((&s.case, &s.metric));
-        }
-    }
-    keys.into_iter()
-        .map(|(case, metric)| {
-            let own: Vec<_> = first()
-                .filter(|s| s.case == case && s.metric == metric)
-                .collect();
-            let line = |s: &&Series| {
-                let (marked, what) = looked_for(r, s).unzip();
-                Line {
-                    name: s.backend.clone() + &what.unwrap_or_default(),
-                    elsewhere: false,
-                    points: s.points.iter().map(|p| [p[0], p[1], p[1], p[1]]).collect(),
-                    marked,
-                }
-            };
-            let lines: Vec<_> = own.iter().map(line).collect();
-            // As NetPIPE draws them: throughput is not logarithmic (the page can).
-            let flat = |k: usize| k == 1 && ["throughput", "signature"].contains(&metric);
-            let axis = |k: usize| Axis {
-                label: own[0].units[k].clone(),
-                log: !flat(k) && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
-                names: vec![],
-            };
-            Plot {
-                id: id(&[name, "curve", case, metric]),
-                title: format!("{}: {case}, {}", r.workload, metric.replace('_', " ")),
-                x: axis(0),
-                y: axis(1),
-                lines,
-                unity: false,
-            }
-        })
-        .collect()
-}
-
-/// The point of a curve that its reader looks for, and what it is: where NetPIPE's saturation graph bends, and the latency
-/// with which its signature begins.
-fn looked_for(r: &Record, s: &Series) -> Option<([f64; 2], String)> {
-    match s.metric.as_str() {
-        "saturation" => {
-            let at = r.find(&s.case, &s.backend, "saturation")?;
-            let off = |p: &&[f64; 2]| (p[1].max(1.0).ln() - at.median.max(1.0).ln()).abs();
-            let point = s.points.iter().min_by(|a, b| off(a).total_cmp(&off(b)))?;
-            Some((
-                *point,
-                format!(", saturation {} {}", short(point[1]), s.units[1]),
-            ))
-        }
-        "signature" => {
-            let point = s.points.first()?;
-            Some((
-                *point,
-                format!(", latency {} {}", short(point[0]), s.units[0]),
-            ))
-        }
-        _ => None,
-    }
-}
-
 fn titled(workload: &str, what: &str, plot: Option<&str>) -> String {
     match plot {
         Some(p) => format!("{workload}: {what}, {p} messages"),
@@ -396,7 +208,7 @@ fn titled(workload: &str, what: &str, plot: Option<&str>) -> String {
 }
 
 /// Letters, digits and dashes of all parts.
-fn id(parts: &[&str]) -> String {
+pub fn id(parts: &[&str]) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     let parts = parts.iter().filter(|p| !p.is_empty());
     parts
@@ -454,45 +266,6 @@ mod tests {
         let v = of(2);
         assert_eq!(v[0].x.names, ["<b>", "two", "three"]);
         assert_eq!(v[0].lines[0].points[2][0], 2.0);
-    }
-
-    #[test]
-    fn curves_are_those_of_the_first_run() {
-        let v = of(2);
-        let p = v.iter().find(|p| p.id == "odd-curve-two-held").unwrap();
-        assert_eq!((p.lines.len(), p.lines[0].points.len()), (1, 3));
-        assert!(p.y.log && !p.x.log);
-    }
-
-    #[test]
-    fn what_is_looked_for_is_marked() {
-        let mut r = Record::new("netpipe");
-        r.row("block", "tcp", ("saturation", "B", None), &[vec![1000.0]]);
-        for (metric, points) in [
-            ("saturation", [[10.0, 1.0], [12.0, 1024.0], [90.0, 65536.0]]),
-            ("signature", [[10.0, 1.0], [12.0, 80.0], [90.0, 900.0]]),
-            ("throughput", [[1.0, 1.0], [1024.0, 80.0], [65536.0, 900.0]]),
-        ] {
-            r.series.push(Series {
-                case: "block".into(),
-                backend: "tcp".into(),
-                metric: metric.into(),
-                run: 0,
-                units: ["us".into(), "B".into()],
-                points: points.into(),
-            });
-        }
-        let v = plots("netpipe", &r);
-        assert_eq!(v[0].lines[0].marked, Some([12.0, 1024.0]));
-        assert_eq!(v[0].lines[0].name, "tcp, saturation 1024 B");
-        assert_eq!(v[1].lines[0].marked, Some([10.0, 1.0]));
-        assert_eq!(v[1].lines[0].name, "tcp, latency 10.0 us");
-        assert_eq!(v[2].lines[0].marked, None);
-        let logs = |p: &Plot| (p.x.log, p.y.log);
-        assert_eq!(
-            v.iter().map(logs).collect::<Vec<_>>(),
-            [(false, true), (false, false), (true, false)]
-        );
     }
 
     #[test]

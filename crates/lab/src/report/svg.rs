@@ -8,8 +8,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Colours that are told apart by those who see fewer (M. Okabe, K. Ito, 2008).
-const COLOURS: [RGBColor; 7] = [
+/// Colours that are told apart by those who see fewer (M. Okabe, K. Ito, 2008), and two more.
+const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -17,6 +17,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(160, 120, 0),
     RGBColor(60, 60, 60),
+    RGBColor(106, 79, 200),
+    RGBColor(139, 26, 26),
 ];
 const ELSEWHERE: RGBColor = RGBColor(130, 130, 130);
 
