@@ -158,7 +158,8 @@
         points: { show: !named && !dense && !turns, size: 7, fill: stroke(i) },
       }));
       drawn = new uPlot({
-        width, height: (slanted ? 330 : 280) + (width > 700 ? 60 : 0),
+        // Three stand on a sheet of paper.
+        width, height: root.dataset.print ? (slanted ? 330 : 236) : (slanted ? 330 : 280) + (width > 700 ? 60 : 0),
         padding: [12, 12, 0, 0],
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, points: { show: !named && !turns } },
