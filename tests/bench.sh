@@ -71,7 +71,7 @@ quick --runs 5 --baseline main --fail-on-regression 10 >out; is "better than a b
 
 # Seeds: a record of each workload, the published table beside it, a page of the folder.
 "$byway" bench seeds --quick --time 2 --out all grep >out 2>err; is "seeds" $? 0
-has "seeds" "$(cat out)" "published, other machines: table 1, grep"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""
+has "seeds" "$(cat out)" "published: Linux 2.5, other machine"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""
 "$byway" report all -o page.html >out; is "report" $? 0; has "report" "$(cat out)" "page.html: 1 records"
 is "report: nothing beside it" "$(ls page.html*)" "page.html"
 

@@ -173,31 +173,6 @@ fn lse(benchmark: &str) -> Vec<Table> {
     vec![table(first, 1), table(second, 2)]
 }
 
-impl Table {
-    /// As text of less than 80 columns, under its source.
-    pub fn lines(&self) -> Vec<String> {
-        let mut v = crate::table::wrapped("published, other machines:", &self.title);
-        v.extend(crate::table::wrapped("  ", self.source));
-        let width = |c: &String| c.len().max(5) + 1;
-        let heads: String = self
-            .columns
-            .iter()
-            .map(|c| format!("{c:>w$}", w = width(c)))
-            .collect();
-        let names = self.rows.iter().map(|r| r.0.len() + 1);
-        let first = names.chain([7, self.unit.len() + 1]).max().unwrap_or(7);
-        v.push(format!("{:<first$}{heads}", self.unit));
-        for (name, cells) in &self.rows {
-            let cells = cells.iter().zip(&self.columns).map(|(v, c)| {
-                let text = v.map_or("-".into(), |v| v.to_string());
-                format!("{text:>w$}", w = width(c))
-            });
-            v.push(format!("{name:<first$}{}", cells.collect::<String>()));
-        }
-        v
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,16 +217,5 @@ mod tests {
             n("localhost") + n("lan") + n("ftp_520MB"),
             lines(NETSTACK).len()
         );
-    }
-
-    #[test]
-    fn as_text_they_name_their_source_and_fit() {
-        for w in ["fifo", "bw-pipe", "pipeflex", "grep"] {
-            for t in tables(w) {
-                let v = t.lines();
-                assert!(v[0].starts_with("published, other machines:"));
-                assert!(v.iter().all(|l| l.len() < 80), "{v:?}");
-            }
-        }
     }
 }

@@ -207,7 +207,7 @@ pub struct Flex {
     /// Processes, two to a pipe
     #[arg(short = 'c', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=256))]
     processes: u16,
-    /// Seconds that a run takes [default: 1, or 0.2 with --quick]
+    /// Seconds that a run takes [default: 0.15, or 0.06 with --quick]
     #[arg(short = 't', long, value_name = "S")]
     run_time: Option<f64>,
     /// Mean time that a reader computes after each read, us

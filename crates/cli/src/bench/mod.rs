@@ -56,7 +56,7 @@ pub enum What {
     Pipeline(Lines),
     /// The native library: records, grants and wake-ups, beside sockets, pipes and what is possible
     Native(Wanted),
-    /// All of them but `native`, each beside its published table
+    /// All of them, each beside its published table
     Seeds(seeds::Seeds),
     /// Two records of one measurement: what has changed, and whether that is more than chance
     Compare(against::Files),

@@ -64,10 +64,10 @@ pub struct Pipe {
     /// Largest block, bytes
     #[arg(short = 'u', long, value_name = "BYTES", default_value_t = 8 << 20)]
     upper: usize,
-    /// Measure sizes so many bytes below and above each as well
-    #[arg(short = 'p', long, value_name = "BYTES", default_value_t = 3, value_parser = clap::value_parser!(u16))]
-    perturbation: u16,
-    /// Send each block so often; as often as fills 10 ms (2 with --quick) if not given
+    /// Measure sizes so many bytes below and above each as well [default: 3, or 0 with --quick]
+    #[arg(short = 'p', long, value_name = "BYTES", value_parser = clap::value_parser!(u16))]
+    perturbation: Option<u16>,
+    /// Send each block so often; as often as fills 5 ms (2 with --quick) if not given
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeats: Option<u32>,
     /// Check what arrives in place of measuring
@@ -83,18 +83,19 @@ pub struct Pipe {
 impl Pipe {
     fn options(&self) -> netpipe::Options {
         let buffer = self.buffer.unwrap_or(0) as usize;
+        let usual = netpipe::Options::usual(self.wanted.quick);
         netpipe::Options {
             stream: self.stream,
             lower: self.lower,
             upper: self.upper,
-            perturbation: self.perturbation.into(),
+            perturbation: self.perturbation.map_or(usual.perturbation, usize::from),
             repeats: self.repeats.unwrap_or(0).into(),
             check: self.check,
             buffers: Buffers {
                 send: buffer,
                 receive: buffer,
             },
-            ..netpipe::Options::usual(self.wanted.quick)
+            ..usual
         }
     }
 

@@ -221,12 +221,12 @@ impl Workload for Mbuf {
         Limits {
             // Each run warms up by itself.
             warm: usize::from(!self.quick),
-            ..Limits::usual(self.quick, 20, 90)
+            ..Limits::usual(self.quick, 16, 130)
         }
     }
-    /// A run of `burst` is a second or so, and its calm.
+    /// A run of `burst` is a second or so, and its calm; those of the others are short.
     fn weight(&self, case: &str) -> f64 {
-        if case == Case::Burst.id() { 5.0 } else { 1.0 }
+        if case == Case::Burst.id() { 12.0 } else { 1.0 }
     }
 
     fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {

@@ -170,7 +170,7 @@ impl Workload for Native {
         Limits {
             // Runs warm up by themselves.
             warm: usize::from(!self.quick),
-            ..Limits::usual(self.quick, 8, 60)
+            ..Limits::usual(self.quick, 5, 60)
         }
     }
     /// Round trips through the kernel and large copies take longest.

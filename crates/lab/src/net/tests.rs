@@ -36,6 +36,7 @@ fn blocks_of_every_size_come_back_by_every_way() {
                 check: true,
                 repeats: 2,
                 upper: 300_000,
+                perturbation: 3,
                 ..netpipe::Options::usual(true)
             };
             let v = figures(cpus, Work::Netpipe(way, o.clone()));

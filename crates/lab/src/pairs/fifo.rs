@@ -8,9 +8,9 @@
 //! Not here: the table (fifo_text.rs).
 //!
 //! Source: "FIFO Optimization status 4" (Zhao Shuai, freebsd.org, 25 July 2009), which leaves open whether it warmed up.
+use super::Backend;
 use super::link::{Kind, Link};
 use super::pair::{self, Flow};
-use super::{Backend, Plan};
 use crate::child::{Failure, now};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -49,9 +49,9 @@ impl Cell {
     pub fn bytes(self) -> u64 {
         (self.size * self.count) as u64
     }
-    /// About what a run of the kernel's FIFO takes, us: to share out the time that there is, not a measurement.
+    /// About what a run takes, us, on average of the backends: to share out the time that there is, not a measurement.
     fn about(self) -> f64 {
-        5.0 + self.count as f64 * 0.7 + self.bytes() as f64 / 1500.0
+        5.0 + self.count as f64 * 0.45 + self.bytes() as f64 / 7500.0
     }
 }
 
@@ -63,32 +63,53 @@ pub fn cells() -> Vec<Cell> {
         .collect()
 }
 
-/// What a backend may take for a cell in one round, us.
-const ROUND_US: f64 = 300_000.0;
-
-/// Runs in a worker, one after the other: fewer where they take long.
-pub fn runs(cell: Cell, plan: &Plan) -> usize {
-    let most = if plan.quick { 2 } else { 10 };
-    ((ROUND_US / cell.about()) as usize).clamp(1, most)
+/// What a worker does with a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Runs {
+    /// One after the other.
+    pub count: usize,
+    /// For how long messages come before them, ms.
+    pub warm_ms: u64,
 }
 
-/// Which share of the time a cell has: its runs, and what every worker takes.
-pub fn weight(cell: Cell, plan: &Plan) -> f64 {
-    runs(cell, plan) as f64 * cell.about() + WARM_NS as f64 / 1e3
+impl Runs {
+    /// Of the cells that take no time.
+    fn most(quick: bool) -> Runs {
+        let (count, warm_ms) = if quick { (2, 10) } else { (10, 20) };
+        Runs { count, warm_ms }
+    }
+
+    /// Fewer where each takes long.
+    pub fn of(cell: Cell, quick: bool) -> Runs {
+        let us = if quick { 60_000.0 } else { 200_000.0 };
+        let most = Runs::most(quick);
+        Runs {
+            count: ((us / cell.about()) as usize).clamp(1, most.count),
+            ..most
+        }
+    }
+}
+
+/// What a worker's start takes, us.
+const START_US: f64 = 9000.0;
+
+/// Which share of the time a cell has: what a worker takes for it.
+pub fn weight(cell: Cell, quick: bool) -> f64 {
+    let runs = Runs::of(cell, quick);
+    runs.count as f64 * cell.about() + runs.warm_ms as f64 * 1e3 + START_US
 }
 
 /// How `cells` are measured, as notes: what comes before, and which of them have fewer runs.
-pub fn notes(cells: &[Cell], plan: &Plan) -> Vec<String> {
-    let most = if plan.quick { 2 } else { 10 };
+pub fn notes(cells: &[Cell], quick: bool) -> Vec<String> {
+    let Runs { count, warm_ms } = Runs::most(quick);
     let fewer: Vec<_> = cells
         .iter()
-        .filter(|c| runs(**c, plan) < most)
-        .map(|c| format!("{} {}", c.id(), runs(*c, plan)))
+        .filter(|c| Runs::of(**c, quick).count < count)
+        .map(|c| format!("{} {}", c.id(), Runs::of(*c, quick).count))
         .collect();
     let mut v = vec![format!(
-        "each worker sends messages of the same size for {} ms and {} MiB before any is timed, and keeps the FIFO open; \
-         a round is a worker of each backend with {most} runs",
-        WARM_NS / 1_000_000,
+        "each worker sends messages of the same size for {warm_ms} ms and {} MiB before any is timed, and keeps the FIFO \
+         open; a round is a worker of each backend with {count} runs",
         WARM_BYTES >> 20
     )];
     if !fewer.is_empty() {
@@ -100,17 +121,17 @@ pub fn notes(cells: &[Cell], plan: &Plan) -> Vec<String> {
     v
 }
 
-/// The messages that come before those that are timed: as many bytes as this, and for as long.
+/// Bytes of the messages that come at least before those that are timed.
 const WARM_BYTES: u64 = 2 << 20;
-const WARM_NS: u64 = 20_000_000;
 
 /// The worker's part: us of each run.
 ///
 /// # Errors
 /// A process could not be started, or died.
-pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: usize) -> Result<Vec<f64>, Failure> {
+pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: Runs) -> Result<Vec<f64>, Failure> {
     let link = Link::new(kind, pair::apart(cpus))?;
-    let board = pair::board(1 + 2 * runs)?;
+    let n = runs.count;
+    let board = pair::board(1 + 2 * n)?;
     let warm = Flow::new(&board[0]);
     let times = &board[1..];
     pair::pair(
@@ -118,13 +139,13 @@ pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: usize) -> Result<Vec<f
         |gate| {
             let (end, message) = (link.writer(), vec![1; cell.size]);
             gate.pass();
-            let until = now() + WARM_NS;
+            let until = now() + runs.warm_ms * 1_000_000;
             // The clock is read once in so many messages, so that they come as thick as the others.
             let every = 64 * cell.size as u64;
             warm.send(&end, &message, |sent| {
                 sent >= WARM_BYTES && sent.is_multiple_of(every) && now() >= until
             })?;
-            for run in 0..runs {
+            for run in 0..n {
                 gate.pass();
                 times[2 * run].store(now(), Relaxed);
                 for _ in 0..cell.count {
@@ -137,7 +158,7 @@ pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: usize) -> Result<Vec<f
             let (end, mut message) = (link.reader(), vec![0; cell.size]);
             gate.pass();
             warm.receive(&end, &mut message, |_| ())?;
-            for run in 0..runs {
+            for run in 0..n {
                 gate.pass();
                 pair::take(&end, &mut message, cell.bytes())?;
                 times[2 * run + 1].store(now(), Relaxed);
@@ -146,7 +167,7 @@ pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: usize) -> Result<Vec<f
         },
     )?;
     let at = |i: usize| times[i].load(Relaxed);
-    Ok((0..runs)
+    Ok((0..n)
         .map(|run| (at(2 * run + 1) - at(2 * run)) as f64 / 1e3)
         .collect())
 }
@@ -169,19 +190,17 @@ mod tests {
     #[test]
     fn small_cells_have_all_runs_and_each_has_some() {
         for (quick, all) in [(false, 10), (true, 2)] {
-            let plan = Plan::new(vec![0], quick);
-            let n = |c| runs(c, &plan);
+            let n = |c| Runs::of(c, quick).count;
             assert_eq!(n(cells()[0]), all);
             assert!(cells().into_iter().all(|c| n(c) >= 1));
-            let said = notes(&cells(), &plan).join(" ");
+            let said = notes(&cells(), quick).join(" ");
             assert!(said.contains("4096x100000") && !said.contains("64x100 "));
         }
     }
 
     #[test]
     fn a_large_cell_has_more_of_the_time() {
-        let plan = Plan::new(vec![0], false);
         let (small, large) = (cells()[0], cells()[34]);
-        assert!(weight(large, &plan) > 3.0 * weight(small, &plan));
+        assert!(weight(large, false) > 3.0 * weight(small, false));
     }
 }

@@ -22,6 +22,7 @@ pub mod start;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod variants_text;
 pub mod worker;
 
 use crate::child::Failure;
@@ -70,9 +71,11 @@ impl Backend {
     }
 }
 
+/// The pipe that its variants are compared with.
+pub const BASE: &str = "base";
 /// What `byway run --pipe` may know beside `auto`, and how it is told.
 pub const PIPES: [(&str, &[&str]); 4] = [
-    ("base", &["--pipe", "base"]),
+    (BASE, &["--pipe", "base"]),
     ("lp", &["--pipe", "lp"]),
     ("zc", &["--pipe", "zc"]),
     ("lp+zc", &["--pipe", "lp+zc"]),
@@ -128,6 +131,11 @@ impl Bench {
         }
     }
 
+    /// Whether it is one of those of the pipe's variants.
+    fn varies(self) -> bool {
+        matches!(self, Bench::BwPipe | Bench::Pipeflex | Bench::Grep)
+    }
+
     /// Ids of all cases.
     pub fn cases(self, plan: &Plan) -> Vec<String> {
         let ids = |v: &[usize]| v.iter().map(usize::to_string).collect();
@@ -179,7 +187,7 @@ impl Bench {
         Some(match self {
             Bench::Fifo => {
                 let cell = fifo::Cell::of(case)?;
-                Work::Fifo(cell, fifo::runs(cell, plan))
+                Work::Fifo(cell, fifo::Runs::of(cell, plan.quick))
             }
             Bench::BwPipe => Work::Stream(number()?, bw_pipe::total(plan)),
             Bench::Pipeflex => Work::Flex(Options {
@@ -270,11 +278,10 @@ impl Workload for Pairs {
 
     fn usual(&self) -> Limits {
         let (quick, full) = match self.bench {
-            Bench::Fifo => (25, 150),
-            Bench::BwPipe => (12, 60),
-            Bench::Pipeflex => (20, 90),
-            Bench::LatPipe => (5, 20),
-            Bench::Grep => (5, 20),
+            Bench::Fifo => (17, 150),
+            Bench::BwPipe => (7, 60),
+            Bench::Pipeflex => (16, 100),
+            Bench::LatPipe | Bench::Grep => (3, 20),
         };
         // Ten workers of fifo have the hundred runs of the source.
         let least = if self.bench == Bench::Fifo { 10 } else { 7 };
@@ -288,7 +295,7 @@ impl Workload for Pairs {
 
     fn weight(&self, case: &str) -> f64 {
         match self.bench {
-            Bench::Fifo => fifo::Cell::of(case).map_or(1.0, |c| fifo::weight(c, &self.plan)),
+            Bench::Fifo => fifo::Cell::of(case).map_or(1.0, |c| fifo::weight(c, self.plan.quick)),
             _ => 1.0,
         }
     }
@@ -301,10 +308,13 @@ impl Workload for Pairs {
             Bench::Fifo => {
                 let cells = cases.iter().filter_map(|c| fifo::Cell::of(c));
                 let cells: Vec<_> = cells.collect();
-                record.notes.extend(fifo::notes(&cells, &self.plan));
+                record.notes.extend(fifo::notes(&cells, self.plan.quick));
                 record.notes.push(fifo_text::SOURCE.into());
             }
             _ => {}
+        }
+        if self.bench.varies() {
+            record.notes.push(variants_text::SOURCE.into());
         }
         Ok(())
     }
@@ -361,18 +371,28 @@ impl Workload for Pairs {
     fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
         match self.bench {
             Bench::Fifo => fifo_text::table(record),
+            bench if bench.varies() => {
+                let mut v = vec![String::new()];
+                v.extend(variants_text::table(record, bench, self.plan.cpus.len()));
+                v
+            }
             _ => vec![],
         }
     }
 }
 
-/// Who is compared with whom: all with the kernel's, and the first of the kernel's with those that follow.
+/// Who is compared with whom: all with the kernel's, the first of the kernel's with those that follow, and the variants of
+/// our pipe with the base.
 fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
     let rank = |name: &str| bench.over().iter().position(|o| *o == name);
+    let ours = |name: &str| name == "auto" || PIPES.iter().any(|p| p.0 == name);
     let mut v = vec![];
     for (k, name) in names.iter().enumerate() {
         for (o, over) in names.iter().enumerate() {
             if rank(over).is_some_and(|over| rank(name).is_none_or(|own| own < over)) {
+                v.push((k, o));
+            }
+            if *over == BASE && k != o && ours(name) {
                 v.push((k, o));
             }
         }

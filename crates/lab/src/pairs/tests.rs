@@ -2,12 +2,17 @@
 //!
 //! Invariant: no test fails on a time.
 //! Not here: workers under `byway run`, which need the program and its library (tests/run.sh does such things).
-use super::fifo::Cell;
+use super::fifo::{Cell, Runs};
 use super::worker::{Job, Work};
 use super::*;
 use crate::child;
 use crate::machine;
 use std::time::Duration;
+
+const RUNS: Runs = Runs {
+    count: 3,
+    warm_ms: 2,
+};
 
 fn figures(kind: Kind, cpus: Vec<usize>, work: Work) -> Vec<f64> {
     let job = Job { kind, cpus, work };
@@ -29,7 +34,7 @@ fn messages_arrive_by_every_link() {
                 size: 512,
                 count: 100,
             };
-            let v = figures(kind, cpus, Work::Fifo(cell, 3));
+            let v = figures(kind, cpus, Work::Fifo(cell, RUNS));
             assert_eq!(v.len(), 3);
             assert!(v.iter().all(|&us| us > 0.0));
         }
@@ -112,7 +117,7 @@ fn every_case_has_its_work_and_its_backends() {
 }
 
 #[test]
-fn ratios_are_with_the_kernel_and_among_the_kernels_one_way() {
+fn ratios_are_with_the_kernel_among_the_kernels_one_way_and_with_base() {
     let backends = Bench::Fifo.backends(&Plan::new(vec![0], true));
     let names: Vec<_> = backends.iter().map(|b| b.name).collect();
     let all = compared(Bench::Fifo, &names);
@@ -120,4 +125,12 @@ fn ratios_are_with_the_kernel_and_among_the_kernels_one_way() {
     assert!(has("byway-preload", "kernel-fifo") && has("byway-core", "unix-socket"));
     assert!(has("kernel-fifo", "unix-socket") && !has("unix-socket", "kernel-fifo"));
     assert_eq!(all.len(), 5);
+    let names = ["auto", "base", "lp", "kernel-64k", "memcpy"];
+    let all = compared(Bench::BwPipe, &names);
+    let over = |o: &str| -> Vec<_> {
+        let own = all.iter().filter(|q| names[q.1] == o);
+        own.map(|q| names[q.0]).collect()
+    };
+    assert_eq!(over("base"), ["auto", "lp"]);
+    assert_eq!(over("kernel-64k"), ["auto", "base", "lp", "memcpy"]);
 }

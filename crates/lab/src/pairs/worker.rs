@@ -19,7 +19,7 @@ pub struct Job {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// A cell of the table, and its runs.
-    Fifo(Cell, usize),
+    Fifo(Cell, fifo::Runs),
     /// Chunk and total, bytes.
     Stream(usize, usize),
     Flex(Options),
@@ -34,7 +34,10 @@ pub enum Work {
 impl Work {
     fn words(&self) -> (&'static str, Vec<u64>) {
         match *self {
-            Work::Fifo(c, runs) => ("fifo", vec![c.size as u64, c.count as u64, runs as u64]),
+            Work::Fifo(c, runs) => {
+                let all = [c.size, c.count, runs.count].map(|n| n as u64);
+                ("fifo", [&all[..], &[runs.warm_ms]].concat())
+            }
             Work::Stream(chunk, total) => ("stream", vec![chunk as u64, total as u64]),
             Work::Flex(o) => (
                 "flex",
@@ -56,12 +59,15 @@ impl Work {
     fn of(name: &str, n: &[u64]) -> Option<Work> {
         let size = |v: u64| usize::try_from(v).ok().filter(|&v| v > 0);
         Some(match (name, n) {
-            ("fifo", &[a, count, runs]) => Work::Fifo(
+            ("fifo", &[a, count, runs, warm_ms]) => Work::Fifo(
                 Cell {
                     size: size(a)?,
                     count: size(count)?,
                 },
-                size(runs)?,
+                fifo::Runs {
+                    count: size(runs)?,
+                    warm_ms,
+                },
             ),
             ("stream", &[chunk, total]) => Work::Stream(size(chunk)?, size(total)?),
             ("flex", &[processes, ms, read_us, write_us, read, write]) => Work::Flex(Options {
@@ -82,7 +88,7 @@ impl Work {
     /// Bytes that it sends at least; 0 where that depends on the time.
     pub fn bytes(&self) -> u64 {
         match *self {
-            Work::Fifo(c, runs) => c.bytes() * runs as u64,
+            Work::Fifo(c, runs) => c.bytes() * runs.count as u64,
             Work::Stream(_, total) => total as u64,
             Work::Spin(trips) => 2 * trips,
             Work::Sleep(wakes, _) => wakes as u64,
@@ -170,7 +176,10 @@ mod tests {
                     size: 64,
                     count: 100,
                 },
-                7,
+                fifo::Runs {
+                    count: 7,
+                    warm_ms: 3,
+                },
             ),
             Work::Stream(4096, 1 << 20),
             Work::Flex(flex),
@@ -192,7 +201,7 @@ mod tests {
         for words in [
             "",
             "fifo",
-            "fifo fifo 0 64 100",
+            "fifo fifo 0 64 100 7",
             "spin ring 0 5",
             "spin pipe x 5",
             "stream pipe 0 0 9",

@@ -3,6 +3,7 @@
 //! Invariant: every text that comes from a record is escaped; better and worse are said by a sign too, not by colour alone.
 //! Not here: the frame around them (page.rs).
 use super::{Named, short};
+use crate::pairs::BASE;
 use crate::published;
 use crate::record::{Clear, Ratio, Record};
 use crate::stats::{self, Statistic};
@@ -259,9 +260,10 @@ fn grid(r: &Record) -> String {
     out
 }
 
-/// Ours as the source says it: percent over the base kernel.
+/// Ours as the source says it: percent over base, or else over whom all are compared with.
 fn improvements(r: &Record) -> String {
-    let Some(over) = r.ratios.first().map(|q| &q.over) else {
+    let base = r.ratios.iter().find(|q| q.over == BASE);
+    let Some(over) = base.or(r.ratios.first()).map(|q| &q.over) else {
         return String::new();
     };
     let own = || r.ratios.iter().filter(|q| q.over == *over);

@@ -289,7 +289,7 @@ impl Workload for Pipelines {
         ])
     }
     fn usual(&self) -> Limits {
-        Limits::usual(self.quick, 25, 120)
+        Limits::usual(self.quick, 13, 120)
     }
 
     fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {

@@ -102,7 +102,7 @@ impl Workload for Ftp {
     }
 
     fn usual(&self) -> Limits {
-        let limits = Limits::usual(self.quick, 10, 60);
+        let limits = Limits::usual(self.quick, 5, 60);
         Limits {
             least: if self.quick { 3 } else { 5 },
             ..limits

@@ -72,7 +72,10 @@ impl Workload for Netperf {
     }
 
     fn usual(&self) -> Limits {
-        Limits::usual(self.quick, 25, 150)
+        Limits {
+            warm: usize::from(!self.quick),
+            ..Limits::usual(self.quick, 10, 150)
+        }
     }
 
     fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {

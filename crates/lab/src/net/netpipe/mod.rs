@@ -72,9 +72,9 @@ impl Options {
             stream: false,
             lower: 1,
             upper: 8 << 20,
-            perturbation: 3,
+            perturbation: if quick { 0 } else { 3 },
             repeats: 0,
-            time: Duration::from_millis(if quick { 2 } else { 10 }),
+            time: Duration::from_millis(if quick { 2 } else { 5 }),
             check: false,
             buffers: Buffers::default(),
         }

@@ -280,8 +280,10 @@ impl Workload for Netpipe {
     }
 
     fn usual(&self) -> Limits {
-        let limits = Limits::usual(self.quick, 25, 120);
+        let limits = Limits::usual(self.quick, 10, 150);
         Limits {
+            // Each run warms up before its first size.
+            warm: 0,
             least: if self.quick { 3 } else { 5 },
             most: if self.quick { 7 } else { 20 },
             ..limits

@@ -1,0 +1,147 @@
+//! The table of the pipe's variants, as the source has it: percent over base by bytes of a transfer, beside its own.
+//!
+//! Invariant: no line is longer than 79 characters; the published figures never stand without the words that they are of
+//! another machine, and no ratio is made of the two.
+//! Not here: the lines of all backends (text.rs).
+//!
+//! Source: published/pipe_linux_lse.csv, from "Pipe performance results" (Linux Scalability Effort).
+use super::text::short;
+use super::{BASE, Bench};
+use crate::published::{self, Table};
+use crate::record::{Ratio, Record};
+
+/// What is said of the published figures in the record.
+pub const SOURCE: &str = "published figures: percent over a base kernel of Linux 2.5, before 2004; LP: large pipes, ZC: zero copy \
+     (Linux Scalability Effort, Pipe performance results): another machine and another kernel, no ratio is made with them";
+/// The words that they stand under.
+const ELSEWHERE: &str = "published: Linux 2.5, other machine";
+/// Ours, in the order of the source; `auto` is what a user has.
+const OURS: [&str; 4] = ["lp", "zc", "lp+zc", "auto"];
+
+/// Of the source: which of its tables, the column, what it is called here.
+type Column = (usize, &'static str, &'static str);
+const TWO: [Column; 3] = [
+    (0, "2-way LP(32k)", "LP 32k"),
+    (0, "2-way ZC", "ZC"),
+    (0, "2-way LP(32k)+ZC", "LP+ZC"),
+];
+const ONE: [Column; 5] = [
+    (0, "UP LP(32k)", "LP 32k"),
+    (0, "UP ZC", "ZC"),
+    (0, "UP LP(32k)+ZC", "LP+ZC"),
+    (1, "UP LP(4k)", "LP 4k"),
+    (1, "UP LP(4k)+ZC", "LP+ZC"),
+];
+
+fn row(name: &str, base: &str, ours: impl Iterator<Item = String>, theirs: &[String]) -> String {
+    let ours: String = ours.map(|c| format!("{c:>6}")).collect();
+    let theirs: String = theirs.iter().map(|c| format!("{c:>7}")).collect();
+    format!("{name:<7}{base:>10}{ours} |{theirs}")
+}
+
+/// A figure of a published table.
+fn figure(t: &Table, name: &str, column: &str) -> Option<f64> {
+    let c = t.columns.iter().position(|c| c == column)?;
+    let (_, cells) = t.rows.iter().find(|r| r.0 == name)?;
+    cells[c]
+}
+
+/// What was measured on so many CPUs beside what was published of as many, in the source's rows. What was not measured is
+/// a dash.
+pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
+    let published = published::tables(bench.name());
+    let Some(first) = published.first() else {
+        return vec![];
+    };
+    let (columns, what) = match cpus {
+        1 => (&ONE[..], "1 CPU"),
+        _ => (&TWO[..], "2 CPUs"),
+    };
+    let heads: Vec<_> = columns.iter().map(|c| c.2.to_string()).collect();
+    let head = format!("{}, {what}: % over base", bench.name());
+    let (_, unit, _) = bench.metric("");
+    let base_of = row(
+        "",
+        &format!("base {unit}"),
+        OURS.map(String::from).into_iter(),
+        &heads,
+    );
+    let width = base_of.find('|').unwrap_or(0);
+    let mut lines = vec![format!("{head:<width$}| {ELSEWHERE}"), base_of];
+    for (name, _) in &first.rows {
+        let (metric, ..) = bench.metric(name);
+        let base = record.find(name, BASE, metric);
+        let ours = OURS.map(|b| {
+            let mut all = record.ratios.iter();
+            let found = all.find(|q| q.case == *name && q.backend == b && q.over == BASE);
+            found.map_or("-".into(), |q| {
+                format!("{:+.0}", 100.0 * Ratio::more_throughput(q.ratio))
+            })
+        });
+        let theirs = columns.iter().map(|&(t, column, _)| {
+            let found = published.get(t).and_then(|t| figure(t, name, column));
+            found.map_or("-".into(), |v| format!("{v:+}"))
+        });
+        let base = base.map_or("-".into(), |r| short(r.median));
+        lines.push(row(
+            name,
+            &base,
+            ours.into_iter(),
+            &theirs.collect::<Vec<_>>(),
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::Plan;
+    use crate::record::Better;
+
+    #[test]
+    fn every_published_column_is_there() {
+        for bench in [Bench::BwPipe, Bench::Pipeflex, Bench::Grep] {
+            let all = published::tables(bench.name());
+            for (t, column, _) in TWO.into_iter().chain(ONE) {
+                for (name, _) in &all[t].rows {
+                    assert!(figure(&all[t], name, column).is_some(), "{name} {column}");
+                }
+            }
+        }
+        let t = &published::tables("pipeflex")[0];
+        assert_eq!(figure(t, "65536", "2-way LP(32k)+ZC"), Some(338.0));
+        assert_eq!(figure(t, "65536", "3-way ZC"), None);
+    }
+
+    #[test]
+    fn ours_stand_beside_theirs_and_fit_eighty_columns() {
+        let mut r = Record::new("bw-pipe");
+        for case in Bench::BwPipe.cases(&Plan::new(vec![0, 1], false)) {
+            let of = |v: f64| vec![vec![v]];
+            r.row(&case, BASE, ("rate", "MB/s", None), &of(12_345.0));
+            for (b, v) in [("lp", 18_517.5), ("zc", 6172.5), ("lp+zc", 135_795.0)] {
+                let (new, old) = ((b, &of(v)[..]), (BASE, &of(12_345.0)[..]));
+                r.ratio(&case, "rate", Better::More, new, old);
+            }
+        }
+        let lines = table(&r, Bench::BwPipe, 2);
+        assert_eq!(lines.len(), 2 + 10);
+        assert!(lines[0].ends_with(ELSEWHERE));
+        let cells = |l: &str| -> Vec<String> { l.split_whitespace().map(String::from).collect() };
+        let expected = [
+            "2048", "12345", "+50", "-50", "+1000", "-", "|", "+4", "+54", "+102",
+        ];
+        assert_eq!(cells(&lines[2]), expected);
+        // 6 KiB is a row of the source that we do not measure.
+        assert_eq!(cells(&lines[4])[..4], ["6144", "-", "-", "-"]);
+        let one = table(&r, Bench::BwPipe, 1);
+        assert!(one[2].ends_with("-2.58     +2"), "{}", one[2]);
+        for bench in [Bench::BwPipe, Bench::Pipeflex, Bench::Grep] {
+            for l in [table(&r, bench, 1), table(&r, bench, 2)].concat() {
+                assert!(l.len() < 80, "{l}");
+            }
+        }
+        assert!(table(&r, Bench::LatPipe, 2).is_empty());
+    }
+}
