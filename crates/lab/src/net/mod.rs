@@ -15,6 +15,7 @@ pub mod netpipe;
 mod pattern;
 pub mod place;
 pub mod session;
+mod setting;
 pub mod socket;
 #[cfg(test)]
 mod tests;
@@ -71,29 +72,4 @@ impl Backend {
             carried: true,
         }
     }
-}
-
-/// Those of `all` that have these names, in the order of `all`; all if there is no name.
-///
-/// # Errors
-/// A sentence: one is not there.
-pub fn only(all: &[Backend], names: &[String]) -> Result<Vec<Backend>, String> {
-    if let Some(n) = names.iter().find(|n| !all.iter().any(|b| b.name == **n)) {
-        let there: Vec<_> = all.iter().map(|b| b.name).collect();
-        return Err(format!(
-            "there is no backend {n} here; there are: {}",
-            there.join(" ")
-        ));
-    }
-    let wanted = |b: &&Backend| names.is_empty() || names.iter().any(|n| n == b.name);
-    Ok(all.iter().filter(wanted).copied().collect())
-}
-
-/// All others with `over`, if it is there: places in `backends`.
-pub fn against(backends: &[Backend], over: &str) -> Vec<(usize, usize)> {
-    let Some(o) = backends.iter().position(|b| b.name == over) else {
-        return vec![];
-    };
-    let others = (0..backends.len()).filter(|&k| k != o);
-    others.map(|k| (k, o)).collect()
 }

@@ -344,14 +344,7 @@ impl Workload for Pairs {
                 let metric = ("elapsed_mean", unit, Some(better));
                 record.mean_row(case, name, metric, &outcome.samples(k));
             }
-            let parts = outcome.runs[k].iter().filter_map(|r| r.carried);
-            let least = parts.fold(1.0, f64::min);
-            if least < 0.9 {
-                record.notes.push(format!(
-                    "{case}: {name} carried only {:.0} % of the bytes in some run, the rest was the kernel's",
-                    least * 100.0
-                ));
-            }
+            start::note(record, case, name, outcome.runs[k].iter());
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::PIPES;
 use super::worker::Job;
 use crate::child::Failure;
 use crate::net::veth;
+use crate::record::Record;
 use crate::runner::Figures;
 use crate::{machine, program};
 use std::os::fd::RawFd;
@@ -183,6 +184,25 @@ fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
     } else {
         (carried as f64 / bytes as f64).min(1.0)
     })
+}
+
+/// Below this part of its bytes a run was hardly carried.
+const MOSTLY: f64 = 0.9;
+
+/// A note, if some of a backend's runs were hardly carried.
+pub fn note<'a>(
+    record: &mut Record,
+    case: &str,
+    backend: &str,
+    runs: impl Iterator<Item = &'a Done>,
+) {
+    let least = runs.filter_map(|r| r.carried).fold(1.0, f64::min);
+    if least < MOSTLY {
+        record.notes.push(format!(
+            "{case}: {backend} carried only {:.0} % of the bytes in some run, the rest was the kernel's",
+            least * 100.0
+        ));
+    }
 }
 
 #[cfg(test)]

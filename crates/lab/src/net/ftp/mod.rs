@@ -15,7 +15,8 @@ mod text;
 
 use super::netperf::workload::OVER;
 use super::place::{CARRIED, Hosts, Place};
-use super::{Backend, Way, against, only};
+use super::setting::Setting;
+use super::{Backend, Way};
 use crate::child::Failure;
 use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Limits};
@@ -34,10 +35,8 @@ const PROGRAMS: [&str; 2] = ["vsftpd", "curl"];
 const MB: u64 = 1_000_000;
 
 pub struct Ftp {
-    pub place: Place,
+    setting: Setting,
     bytes: u64,
-    quick: bool,
-    backends: Vec<Backend>,
     /// Once it is prepared: the files, and what the server asks for.
     ready: Option<(Folder, String)>,
 }
@@ -52,10 +51,8 @@ impl Ftp {
             return Err("ftp starts its server itself; between two hosts: --hosts veth".into());
         }
         Ok(Ftp {
-            place,
+            setting: Setting::new(place, &BACKENDS, backends, quick)?,
             bytes: size.saturating_mul(MB),
-            quick,
-            backends: only(&BACKENDS, backends)?,
             ready: None,
         })
     }
@@ -66,8 +63,9 @@ impl Ftp {
             return Err(Failure::Said("ftp was not prepared".into()));
         };
         let run = b.carried.then_some(CARRIED);
-        let server = Server::start(&self.place, folder, token, run)?;
-        let rate = client::transfer(&self.place, folder, &server, token, put, run)?;
+        let place = &self.setting.place;
+        let server = Server::start(place, folder, token, run)?;
+        let rate = client::transfer(place, folder, &server, token, put, run)?;
         drop(server);
         folder.compare(put)?;
         Ok(rate)
@@ -89,22 +87,17 @@ impl Workload for Ftp {
         CASES.map(String::from).into()
     }
     fn cpus(&self) -> Vec<usize> {
-        self.place.cpus.clone()
+        self.setting.cpus()
     }
 
     fn parameters(&self) -> Parameters {
-        let all = [
-            ("quick", self.quick.into()),
-            ("hosts", self.place.name().into()),
-            ("bytes", self.bytes.into()),
-        ];
-        all.map(|(k, v)| (k.to_string(), v)).into()
+        self.setting.parameters([("bytes", self.bytes.into())])
     }
 
     fn usual(&self) -> Limits {
-        let limits = Limits::usual(self.quick, 5, 60);
+        let limits = Limits::usual(self.setting.quick, 5, 60);
         Limits {
-            least: if self.quick { 3 } else { 5 },
+            least: if self.setting.quick { 3 } else { 5 },
             ..limits
         }
     }
@@ -118,7 +111,7 @@ impl Workload for Ftp {
         if let Some(why) = self.missing() {
             return Err(Failure::Said(why));
         }
-        self.place.prepare(record)?;
+        self.setting.prepare(record, &[], None)?;
         record.notes.push(text::about(self.bytes));
         self.ready = Some((Folder::new(self.bytes)?, token()?));
         Ok(())
@@ -132,8 +125,7 @@ impl Workload for Ftp {
         tick: &mut dyn FnMut(f64),
     ) -> Result<(), Failure> {
         let put = case == CASES[1];
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        let ratios = against(&self.backends, OVER);
+        let (names, ratios) = (self.setting.names(), self.setting.against(OVER));
         let contest = Contest {
             case,
             metric: "rate",
@@ -142,7 +134,7 @@ impl Workload for Ftp {
             backends: &names,
             ratios: &ratios,
         };
-        let one = |k: usize| Ok(vec![self.one(put, &self.backends[k])?]);
+        let one = |k: usize| Ok(vec![self.one(put, &self.setting.backends[k])?]);
         let outcome = contest.run(limits, one, tick)?;
         record.add(&contest, &outcome);
         Ok(())
@@ -155,8 +147,7 @@ impl Workload for Ftp {
         super::text::lines(record, case, OVER)
     }
     fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
         record.notes.push(super::text::SOURCE.into());
-        text::table(record, &names)
+        text::table(record, &self.setting.names())
     }
 }

@@ -5,17 +5,15 @@
 use super::{BACKENDS, Options, Test, text};
 use crate::child::Failure;
 use crate::net::place::{Hosts, Place};
+use crate::net::setting::Setting;
 use crate::net::worker::Work;
-use crate::net::{Backend, against, only};
 use crate::record::{Metric, Parameters, Record};
 use crate::runner::{Contest, Limits};
 use crate::workload::Workload;
 
 pub struct Netperf {
-    pub place: Place,
+    setting: Setting,
     options: Options,
-    quick: bool,
-    backends: Vec<Backend>,
 }
 
 /// With whom all are compared.
@@ -33,10 +31,8 @@ impl Netperf {
         backends: &[String],
     ) -> Result<Netperf, String> {
         Ok(Netperf {
-            place,
+            setting: Setting::new(place, &BACKENDS, backends, quick)?,
             options,
-            quick,
-            backends: only(&BACKENDS, backends)?,
         })
     }
 }
@@ -46,20 +42,18 @@ impl Workload for Netperf {
         "netperf"
     }
     fn cases(&self) -> Vec<String> {
-        let here = self.place.hosts == Hosts::Here;
+        let here = self.setting.place.hosts == Hosts::Here;
         let all = Test::ALL.into_iter().filter(|t| here || t.travels());
         all.map(|t| t.name().into()).collect()
     }
     fn cpus(&self) -> Vec<usize> {
-        self.place.cpus.clone()
+        self.setting.cpus()
     }
 
     fn parameters(&self) -> Parameters {
         let o = &self.options;
         let pair = |b: crate::net::socket::Buffers| vec![b.send, b.receive].into();
-        let all = [
-            ("quick", self.quick.into()),
-            ("hosts", self.place.name().into()),
+        self.setting.parameters([
             ("message", o.message.into()),
             ("local_buffers", pair(o.local)),
             ("remote_buffers", pair(o.remote)),
@@ -67,14 +61,13 @@ impl Workload for Netperf {
             ("response", o.response.into()),
             ("run_ms", o.ms.into()),
             ("check", o.check.into()),
-        ];
-        all.map(|(k, v)| (k.to_string(), v)).into()
+        ])
     }
 
     fn usual(&self) -> Limits {
         Limits {
-            warm: usize::from(!self.quick),
-            ..Limits::usual(self.quick, 10, 150)
+            warm: usize::from(!self.setting.quick),
+            ..Limits::usual(self.setting.quick, 10, 150)
         }
     }
 
@@ -82,11 +75,8 @@ impl Workload for Netperf {
         for test in cases.iter().filter_map(|c| Test::of(c)) {
             self.options.possible(test).map_err(Failure::Said)?;
         }
-        record.notes.extend(text::NOTES.map(String::from));
-        if self.options.check {
-            record.notes.push(text::CHECKED.into());
-        }
-        self.place.prepare(record)
+        let checked = self.options.check.then_some(text::CHECKED);
+        self.setting.prepare(record, &text::NOTES, checked)
     }
 
     fn measure(
@@ -97,8 +87,7 @@ impl Workload for Netperf {
         tick: &mut dyn FnMut(f64),
     ) -> Result<(), Failure> {
         let test = Test::of(case).ok_or(Failure::Said(format!("there is no test {case}")))?;
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        let ratios = against(&self.backends, OVER);
+        let (names, ratios) = (self.setting.names(), self.setting.against(OVER));
         let metrics = test.metrics();
         let (metric, unit, better) = metrics[0];
         let contest = Contest {
@@ -111,7 +100,7 @@ impl Workload for Netperf {
         };
         let one = |k: usize| {
             let work = Work::Netperf(test, self.options);
-            let done = self.place.run(work, self.backends[k].carried, 0)?;
+            let done = self.setting.run(k, work, 0)?;
             if done.figures.len() != metrics.len() {
                 return Err(Failure::Said(
                     "a worker said something else than figures".into(),
@@ -141,13 +130,12 @@ impl Workload for Netperf {
         crate::net::text::lines(record, case, OVER)
     }
     fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        let table = match self.place.hosts {
+        let table = match self.setting.place.hosts {
             Hosts::Here => "localhost",
             _ => "lan",
         };
         record.notes.push(crate::net::text::SOURCE.into());
-        text::table(record, &names, table)
+        text::table(record, &self.setting.names(), table)
     }
 }
 

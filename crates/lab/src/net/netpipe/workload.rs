@@ -5,10 +5,11 @@
 use super::curve::{Curve, mb, mbit};
 use super::{Backend, CASES, HERE, HOSTS, Options, text};
 use crate::child::Failure;
+use crate::net::Way;
 use crate::net::place::{Hosts, Place};
+use crate::net::setting::Setting;
 use crate::net::worker::Work;
-use crate::net::{Way, only};
-use crate::pairs::start::Done;
+use crate::pairs::start::{self, Done};
 use crate::record::{Better, Metric, Parameters, Record, Series};
 use crate::runner::{Contest, Limits, Outcome};
 use crate::stats;
@@ -56,11 +57,9 @@ impl Mark {
 }
 
 pub struct Netpipe {
-    pub place: Place,
+    setting: Setting,
     options: Options,
     cases: Vec<String>,
-    quick: bool,
-    backends: Vec<Backend>,
 }
 
 impl Netpipe {
@@ -85,11 +84,9 @@ impl Netpipe {
             &CASES[..]
         };
         Ok(Netpipe {
-            place,
+            setting: Setting::new(place, all, backends, quick)?,
             cases: cases.iter().map(|c| (*c).into()).collect(),
             options,
-            quick,
-            backends: only(all, backends)?,
         })
     }
 
@@ -112,10 +109,10 @@ impl Netpipe {
             .collect()
     }
 
-    fn one(&self, case: &str, b: &Backend) -> Result<Done, Failure> {
-        let o = self.options(case);
-        let bytes = if b.way == Way::Pipe { o.bytes() } else { 0 };
-        self.place.run(Work::Netpipe(b.way, o), b.carried, bytes)
+    fn one(&self, case: &str, k: usize) -> Result<Done, Failure> {
+        let (o, way) = (self.options(case), self.setting.backends[k].way);
+        let bytes = if way == Way::Pipe { o.bytes() } else { 0 };
+        self.setting.run(k, Work::Netpipe(way, o), bytes)
     }
 
     /// Everything that the curves of a case say, beside the metric of the contest.
@@ -133,21 +130,21 @@ impl Netpipe {
             outcome.runs[k].iter().map(of).collect()
         };
         for m in &marks[1..] {
-            let values: Vec<_> = (0..self.backends.len())
+            let values: Vec<_> = (0..self.setting.backends.len())
                 .map(|k| samples(k, &|c| m.of(c)))
                 .collect();
             let name = m.name();
             let metric: Metric = (&name, m.unit(), Some(m.better()));
-            for (b, v) in self.backends.iter().zip(&values) {
+            for (b, v) in self.setting.backends.iter().zip(&values) {
                 record.row(case, b.name, metric, v);
             }
             for &(a, b) in ratios {
-                let (new, old) = (&self.backends[a], &self.backends[b]);
+                let (new, old) = (&self.setting.backends[a], &self.setting.backends[b]);
                 let (new, old) = ((new.name, &values[a][..]), (old.name, &values[b][..]));
                 record.ratio(case, &name, m.better(), new, old);
             }
         }
-        for (k, b) in self.backends.iter().enumerate() {
+        for (k, b) in self.setting.backends.iter().enumerate() {
             let point = samples(k, &|c| c.saturation().unwrap_or(0) as f64);
             if point.iter().all(|p| p[0] > 0.0) {
                 record.row(case, b.name, ("saturation", "B", None), &point);
@@ -260,14 +257,12 @@ impl Workload for Netpipe {
         self.cases.clone()
     }
     fn cpus(&self) -> Vec<usize> {
-        self.place.cpus.clone()
+        self.setting.cpus()
     }
 
     fn parameters(&self) -> Parameters {
         let o = &self.options;
-        let all = [
-            ("quick", self.quick.into()),
-            ("hosts", self.place.name().into()),
+        self.setting.parameters([
             ("lower", o.lower.into()),
             ("upper", o.upper.into()),
             ("perturbation", o.perturbation.into()),
@@ -275,27 +270,23 @@ impl Workload for Netpipe {
             ("size_ms", (o.time.as_micros() as f64 / 1e3).into()),
             ("buffer", o.buffers.send.into()),
             ("check", o.check.into()),
-        ];
-        all.map(|(k, v)| (k.to_string(), v)).into()
+        ])
     }
 
     fn usual(&self) -> Limits {
-        let limits = Limits::usual(self.quick, 10, 150);
+        let limits = Limits::usual(self.setting.quick, 10, 150);
         Limits {
             // Each run warms up before its first size.
             warm: 0,
-            least: if self.quick { 3 } else { 5 },
-            most: if self.quick { 7 } else { 20 },
+            least: if self.setting.quick { 3 } else { 5 },
+            most: if self.setting.quick { 7 } else { 20 },
             ..limits
         }
     }
 
     fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
-        record.notes.extend(text::NOTES.map(String::from));
-        if self.options.check {
-            record.notes.push(text::CHECKED.into());
-        }
-        self.place.prepare(record)
+        let checked = self.options.check.then_some(text::CHECKED);
+        self.setting.prepare(record, &text::NOTES, checked)
     }
 
     fn measure(
@@ -307,8 +298,8 @@ impl Workload for Netpipe {
     ) -> Result<(), Failure> {
         let sizes = self.options.sizes();
         let marks = self.marks(case, &sizes);
-        let names: Vec<_> = self.backends.iter().map(|b| b.name).collect();
-        let (key, ratios) = (marks[0], compared(&self.backends));
+        let names = self.setting.names();
+        let (key, ratios) = (marks[0], compared(&self.setting.backends));
         let contest = Contest {
             case,
             metric: &key.name(),
@@ -318,7 +309,7 @@ impl Workload for Netpipe {
             ratios: &ratios,
         };
         let one = |k: usize| {
-            let done = self.one(case, &self.backends[k])?;
+            let done = self.one(case, k)?;
             let curve = Curve {
                 sizes: &sizes,
                 ns: &done.figures,
@@ -333,21 +324,14 @@ impl Workload for Netpipe {
         if outcome.rounds() > 0 {
             self.keep(record, case, &sizes, &marks, &ratios, &outcome);
         }
-        for (k, b) in self
-            .backends
-            .iter()
-            .enumerate()
-            .filter(|(_, b)| b.way == Way::Pipe)
-        {
-            let parts = outcome.runs[k].iter().filter_map(|r| r.done.carried);
-            let least = parts.fold(1.0, f64::min);
-            if least < 0.9 {
-                record.notes.push(format!(
-                    "{case}: {} carried only {:.0} % of the bytes in some run, the rest was the kernel's",
-                    b.name,
-                    least * 100.0
-                ));
-            }
+        let pipes = self.setting.backends.iter().enumerate();
+        for (k, b) in pipes.filter(|(_, b)| b.way == Way::Pipe) {
+            start::note(
+                record,
+                case,
+                b.name,
+                outcome.runs[k].iter().map(|r| &r.done),
+            );
         }
         Ok(())
     }
@@ -356,7 +340,7 @@ impl Workload for Netpipe {
         vec![]
     }
     fn lines(&self, record: &Record, case: &str) -> Vec<String> {
-        text::tables(record, case, &self.backends)
+        text::tables(record, case, &self.setting.backends)
     }
 }
 
@@ -376,6 +360,6 @@ mod tests {
         assert_eq!(over("byway-core"), ["tcp", "pipe"]);
         assert_eq!(over("pipe"), ["tcp"]);
         assert!(over("tcp").is_empty() && over("present").is_empty());
-        assert_eq!(compared(&only(&HERE, &["malloc".into()]).unwrap()), []);
+        assert_eq!(compared(&HERE[7..]), []);
     }
 }
