@@ -20,7 +20,7 @@ names() { ls /run/netns 2>/dev/null | wc -l; ip -o link 2>/dev/null | grep -c ve
 before=$(names)
 
 # Every case with every way; bytes and counts are checked.
-bench netpipe --quick -i -n 2 -u 200000 --json record >out 2>err; is "netpipe" $? 0
+bench netpipe --quick -i -n 2 -p 3 -u 200000 --json record >out 2>err; is "netpipe" $? 0
 is "netpipe's figures" "$(rows)" "81 rows, 72 curves"
 has "netpipe's table" "$(cat out)" "byway-core"; has "netpipe's table" "$(cat out)" "mb_alloc"
 bench netperf --quick --check -l 0.02 --json record >out 2>err; is "netperf" $? 0
