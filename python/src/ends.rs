@@ -32,16 +32,58 @@ pub struct Receiver(Option<native::Receiver>);
 #[pyclass(module = "byway")]
 pub struct Sender(Option<native::Sender>);
 
-impl Receiver {
-    pub fn end(&mut self) -> PyResult<&mut native::Receiver> {
-        self.0.as_mut().ok_or_else(closed)
-    }
+/// What both have beside their work. Two lists of methods instead of one, so that this one is written once.
+macro_rules! an_end {
+    ($Class:ident, $stream:ident, $Stream:ident) => {
+        impl $Class {
+            pub fn end(&mut self) -> PyResult<&mut native::$Class> {
+                self.0.as_mut().ok_or_else(closed)
+            }
+        }
+
+        #[pymethods]
+        impl $Class {
+            /// The end whose descriptor came from elsewhere; it is this object's from now on.
+            #[staticmethod]
+            fn from_fd(fd: i32) -> PyResult<$Class> {
+                let end = native::$Stream::from_fd(owned(fd)?).map_err(raised)?;
+                Ok($Class(Some(native::$Class::new(end))))
+            }
+
+            fn clone(&mut self) -> PyResult<$Class> {
+                let end = self.end()?.try_clone().map_err(raised)?;
+                Ok($Class(Some(end)))
+            }
+
+            fn fileno(&mut self) -> PyResult<i32> {
+                Ok(self.end()?.as_raw_fd())
+            }
+
+            #[getter]
+            fn is_carried(&mut self) -> PyResult<bool> {
+                Ok(self.end()?.$stream().is_carried())
+            }
+
+            #[getter]
+            fn closed(&self) -> bool {
+                self.0.is_none()
+            }
+
+            fn close(&mut self) {
+                self.0 = None;
+            }
+
+            /// Gives the pipe to the kernel for good, and its descriptor to the caller.
+            fn detach(&mut self) -> PyResult<i32> {
+                let end = self.0.take().ok_or_else(closed)?;
+                let fd = end.into_inner().into_fd().map_err(raised)?;
+                Ok(fd.into_raw_fd())
+            }
+        }
+    };
 }
-impl Sender {
-    pub fn end(&mut self) -> PyResult<&mut native::Sender> {
-        self.0.as_mut().ok_or_else(closed)
-    }
-}
+an_end!(Receiver, reader, Reader);
+an_end!(Sender, writer, Writer);
 
 #[pyfunction]
 pub fn pipe() -> PyResult<(Receiver, Sender)> {
@@ -93,43 +135,6 @@ enum Got {
 
 #[pymethods]
 impl Receiver {
-    /// The end whose descriptor came from elsewhere; it is this object's from now on.
-    #[staticmethod]
-    fn from_fd(fd: i32) -> PyResult<Receiver> {
-        let r = native::Reader::from_fd(owned(fd)?).map_err(raised)?;
-        Ok(Receiver(Some(native::Receiver::new(r))))
-    }
-
-    fn clone(&mut self) -> PyResult<Receiver> {
-        let r = self.end()?.try_clone().map_err(raised)?;
-        Ok(Receiver(Some(r)))
-    }
-
-    fn fileno(&mut self) -> PyResult<i32> {
-        Ok(self.end()?.as_raw_fd())
-    }
-
-    #[getter]
-    fn is_carried(&mut self) -> PyResult<bool> {
-        Ok(self.end()?.reader().is_carried())
-    }
-
-    #[getter]
-    fn closed(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn close(&mut self) {
-        self.0 = None;
-    }
-
-    /// Gives the pipe to the kernel for good, and its descriptor to the caller.
-    fn detach(&mut self) -> PyResult<i32> {
-        let r = self.0.take().ok_or_else(closed)?;
-        let fd = r.into_inner().into_fd().map_err(raised)?;
-        Ok(fd.into_raw_fd())
-    }
-
     /// The next record; EOFError at the end.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(
@@ -227,43 +232,6 @@ impl Receiver {
 
 #[pymethods]
 impl Sender {
-    /// The end whose descriptor came from elsewhere; it is this object's from now on.
-    #[staticmethod]
-    fn from_fd(fd: i32) -> PyResult<Sender> {
-        let w = native::Writer::from_fd(owned(fd)?).map_err(raised)?;
-        Ok(Sender(Some(native::Sender::new(w))))
-    }
-
-    fn clone(&mut self) -> PyResult<Sender> {
-        let s = self.end()?.try_clone().map_err(raised)?;
-        Ok(Sender(Some(s)))
-    }
-
-    fn fileno(&mut self) -> PyResult<i32> {
-        Ok(self.end()?.as_raw_fd())
-    }
-
-    #[getter]
-    fn is_carried(&mut self) -> PyResult<bool> {
-        Ok(self.end()?.writer().is_carried())
-    }
-
-    #[getter]
-    fn closed(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn close(&mut self) {
-        self.0 = None;
-    }
-
-    /// Gives the pipe to the kernel for good, and its descriptor to the caller.
-    fn detach(&mut self) -> PyResult<i32> {
-        let s = self.0.take().ok_or_else(closed)?;
-        let fd = s.into_inner().into_fd().map_err(raised)?;
-        Ok(fd.into_raw_fd())
-    }
-
     /// Sends any object with the buffer protocol as one record.
     #[pyo3(signature = (data, timeout=None))]
     fn send(&mut self, py: Python, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {

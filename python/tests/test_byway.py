@@ -52,6 +52,24 @@ def write_named(f):
         w.write(b"from another process")
 
 
+def send_named(f, k):
+    s = f.sender(timeout=LONG)
+    s.send(b"%d" % k)
+    s.close()
+    return k
+
+
+def write_and_close(w):
+    with w:
+        w.write(b"a stream")
+
+
+def sum_of(receiver):
+    grant = receiver.receive_grant(timeout=LONG)
+    receiver.close()
+    return sum(memoryview(grant))
+
+
 def hang(sender):
     sender.send(b"here")
     signal.pause()
@@ -273,6 +291,55 @@ class Processes(unittest.TestCase):
         with self.assertRaises(ValueError):
             byway.Fifo("a/b").reader()
         f.remove()
+
+    def test_a_pool_by_name(self):
+        f = fifo("pool")
+
+        def run(context):
+            # A sender that stays: between two of the pool's would be an end.
+            r, stays = f.receiver(wait=False), f.sender(timeout=LONG)
+            with context.Pool(2) as pool:
+                done = pool.starmap_async(send_named, [(f, k) for k in range(50)], chunksize=5)
+                got = sorted(int(r.receive(timeout=LONG)) for _ in range(50))
+                self.assertEqual(done.get(LONG), list(range(50)))
+            stays.close()
+            self.assertEqual(got, list(range(50)))
+
+        try:
+            self.each(run)
+        finally:
+            f.remove()
+
+    def test_a_pool_that_runs_already(self):
+        def run(context):
+            with context.Pool(1) as pool:
+                # Made after the pool's processes: only their descriptors can bring these ends there.
+                r, s = byway.records()
+                pool.apply_async(send_numbers, (s, 100)).get(LONG)
+                s.close()
+                self.assertEqual([int(r.receive(timeout=LONG)) for _ in range(100)], list(range(100)))
+                with self.assertRaises(EOFError):
+                    r.receive(timeout=LONG)
+                r, s = byway.records()
+                g = byway.reserve(100_000)
+                with memoryview(g) as view:
+                    view[:] = b"\1" * 100_000
+                s.send_grant(g)
+                self.assertEqual(pool.apply_async(sum_of, (r,)).get(LONG), 100_000)
+
+        self.each(run)
+
+    def test_streams_pickle_as_their_ends(self):
+        def run(context):
+            r, w = byway.pipe()
+            p = context.Process(target=write_and_close, args=(w,))
+            p.start()
+            w.close()
+            self.assertEqual(r.read(), b"a stream")
+            p.join()
+            self.assertEqual(p.exitcode, 0)
+
+        self.each(run)
 
     def test_killed(self):
         def run(context):
