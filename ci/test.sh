@@ -8,6 +8,7 @@ step() { echo "== $*"; "$@"; }
 step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+step ci/semver.sh
 step cargo test --release --workspace --quiet
 step cargo test --release --package byway --features tokio --doc --quiet
 step cargo test --release --package byway --features tokio --test tokio --quiet
