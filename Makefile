@@ -1,7 +1,8 @@
 # build: the program and its preload library; run: the main job; test: everything; lint: style only; bench: all workloads
 # and a report of this machine, in ten minutes (make bench QUICK=--quick: in two); install: program, preload library, the
-# native library for C, its manual pages.
-.PHONY: build run test lint deps bench install
+# native library for C, its manual pages; comparators: what `bench native` compares with and that is not in everybody's build
+# (iceoryx2).
+.PHONY: build comparators run test lint deps bench install
 QUICK =
 PREFIX ?= /usr/local
 BUILT ?= target/release
@@ -9,6 +10,9 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 build:
 	cargo build --release --workspace
+
+comparators: build
+	cargo build --release --package byway-iceoryx2 --features iceoryx2
 
 deps:
 	@ci/deps.sh
@@ -20,7 +24,7 @@ bench: build
 	target/release/byway bench seeds $(QUICK) --out target/bench
 	target/release/byway report target/bench -o target/bench/report.html --svg target/bench/plots
 
-test: deps build
+test: deps comparators
 	ci/test.sh
 
 lint:

@@ -32,6 +32,8 @@ step tests/native.sh "$byway"
 step cargo fmt --manifest-path python/Cargo.toml --check
 step env CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/python" cargo clippy --release --manifest-path python/Cargo.toml --quiet -- -D warnings
 step tests/python.sh "$byway"
+step cargo clippy --release --package byway-iceoryx2 --features iceoryx2 --quiet -- -D warnings
+step tests/comparators.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 step taskset -c 0 tests/equivalence.sh "$byway" run --

@@ -173,6 +173,30 @@ fn wait(pid: i32, limit: Duration) -> Result<(), Failure> {
     }
 }
 
+/// From now on processes of a run that has ended before them are this process's children, for `bury`.
+///
+/// # Errors
+/// The machine does not know of that.
+pub fn adopt() -> io::Result<()> {
+    // SAFETY: prctl(2) without pointers.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Returns when no child is left.
+pub fn bury() {
+    let none = std::ptr::null_mut();
+    // SAFETY: no status is wanted.
+    while unsafe { libc::waitpid(-1, none, 0) } > 0 || interrupted() {}
+}
+
+/// Whether a signal ended the last call.
+fn interrupted() -> bool {
+    io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+}
+
 /// What one worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {

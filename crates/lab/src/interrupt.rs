@@ -1,4 +1,5 @@
-//! Ctrl-C while something is measured: the first asks the measurement to end, a second ends the program.
+//! Ctrl-C while something is measured: the first asks the measurement to end, a second ends the program, unless it has to
+//! clear first.
 //!
 //! ```text
 //! SIGINT --handler--> asked, and a byte in a pipe that who waits for a child polls (program.rs) --> runner.rs stops
@@ -12,6 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 static ASKED: AtomicBool = AtomicBool::new(false);
 /// The process that watches; 0: none does.
 static WATCHER: AtomicI32 = AtomicI32::new(0);
+/// Whether other signals that end a program ask, too.
+static ALL: AtomicBool = AtomicBool::new(false);
 /// The pipe: what is polled, and what the handler writes to.
 static ENDS: [AtomicI32; 2] = [AtomicI32::new(-1), AtomicI32::new(-1)];
 
@@ -40,6 +43,15 @@ pub fn watch() -> io::Result<()> {
     Ok(())
 }
 
+/// The same of SIGTERM and SIGHUP: of a program that has to clear before it ends.
+///
+/// # Errors
+/// As `watch`.
+pub fn watch_all() -> io::Result<()> {
+    ALL.store(true, Relaxed);
+    watch()
+}
+
 /// Whether the measurement is to end.
 pub fn asked() -> bool {
     // ORDER: pairs with the handler; nothing else comes with it.
@@ -55,9 +67,14 @@ pub fn descriptor() -> i32 {
 pub(crate) fn only_asks(signal: libc::c_int) -> bool {
     // SAFETY: no arguments.
     let me = unsafe { libc::getpid() };
-    // ORDER: pairs with `watch`; of two signals at once only one is the first.
-    if signal != libc::SIGINT || WATCHER.load(Acquire) != me || ASKED.swap(true, AcqRel) {
+    let asks = signal == libc::SIGINT || (signal != libc::SIGPIPE && ALL.load(Relaxed));
+    // ORDER: pairs with `watch`.
+    if !asks || WATCHER.load(Acquire) != me {
         return false;
+    }
+    // ORDER: of two signals at once only one is the first. Who has to clear does, however many come.
+    if ASKED.swap(true, AcqRel) {
+        return ALL.load(Relaxed);
     }
     // SAFETY: one byte of ours to our own pipe, which is empty; errno is as it was for whom the signal came between.
     unsafe {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the sides of a ratio run in turn on one machine, and every figure carries its spread and its count.
 //! Not here: argument parsing, colours, the preload library (programs are started with it, never linked to it).
+pub mod apart;
 pub mod child;
 pub mod compare;
 pub mod csv;
@@ -23,7 +24,7 @@ mod ring;
 pub mod runner;
 pub mod scratch;
 mod shared;
-mod spin;
+pub mod spin;
 pub mod stats;
 pub mod table;
 pub mod workload;

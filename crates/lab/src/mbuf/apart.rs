@@ -1,32 +1,21 @@
-//! A backend that lives in a program of its own, beside this one: it is linked into nothing else.
+//! What a case is to a backend in a program of its own: words, there and back.
 //!
-//! ```text
-//! byway bench mbuf --words--> byway-mimalloc --fork--> the run, as that of any backend
-//!      <-- figures, a line each --
-//! ```
-//! Invariant: the program runs the same cases, compiled from the same source, as the backends here; it dies with its
-//! parent.
-//! Not here: the backends.
+//! Invariant: the program runs the same cases, compiled from the same source, as the backends here.
+//! Not here: how it is started, and answers (apart.rs at the top); the backends.
 use super::allocator::Allocator;
 use super::child::{self, Failure};
 use super::{Case, Plan, of};
-use crate::program;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use crate::apart;
 use std::process::Command;
 use std::time::Duration;
 
-/// Status of a program that has said on standard error why there is no figure.
-const SAID: i32 = 2;
-
 /// `case` and what it needs of `plan`.
 fn words(case: &Case, plan: &Plan) -> Vec<String> {
-    let cpus: Vec<String> = plan.cpus.iter().map(usize::to_string).collect();
     let ns = |d: Duration| d.as_nanos().to_string();
     let burst = plan.burst.to_string();
     vec![
         case.id(),
-        cpus.join(","),
+        apart::cpus(&plan.cpus),
         ns(plan.run),
         burst,
         ns(plan.calm),
@@ -38,12 +27,8 @@ fn parse(words: &[String]) -> Option<(Case, Plan)> {
     let [case, cpus, run, burst, calm] = words else {
         return None;
     };
-    let cpus: Vec<usize> = cpus
-        .split(',')
-        .map(|c| c.parse().ok())
-        .collect::<Option<_>>()?;
     let ns = |s: &str| s.parse().ok().map(Duration::from_nanos);
-    let mut plan = Plan::new(cpus, true);
+    let mut plan = Plan::new(apart::parse_cpus(cpus)?, true);
     plan.run = ns(run)?;
     plan.burst = burst.parse().ok()?;
     plan.calm = ns(calm)?;
@@ -55,32 +40,10 @@ fn parse(words: &[String]) -> Option<(Case, Plan)> {
 pub fn serve<A: Allocator>(args: impl Iterator<Item = String>) -> i32 {
     let args: Vec<String> = args.collect();
     let Some((case, plan)) = parse(&args) else {
-        eprintln!("a part of `byway bench mbuf`, which starts it; it has no use by itself");
-        return SAID;
+        let what = "a part of `byway bench mbuf`, which starts it; it has no use by itself";
+        return apart::answer(Err(Failure::Said(what.into())));
     };
-    match child::isolated(plan.limit(), || of::<A>(&case, &plan)) {
-        Ok(figures) => {
-            figures.iter().for_each(|f| println!("{f}"));
-            0
-        }
-        Err(e) => {
-            eprintln!("{e}");
-            SAID
-        }
-    }
-}
-
-/// Where `program` is: beside this one, or beside the folder of tests.
-fn beside(program: &str) -> Result<PathBuf, Failure> {
-    let exe = std::env::current_exe()?;
-    let folders = exe.ancestors().skip(1).take(2);
-    let mut there = folders.map(|d| d.join(program)).filter(|p| p.is_file());
-    there.next().ok_or_else(|| {
-        Failure::Said(format!(
-            "{program} is not beside {}; build it with `make build`",
-            exe.display()
-        ))
-    })
+    apart::answer(child::isolated(plan.limit(), || of::<A>(&case, &plan)))
 }
 
 /// One run of `case` by the backend in `program`.
@@ -88,30 +51,9 @@ fn beside(program: &str) -> Result<PathBuf, Failure> {
 /// # Errors
 /// The program is not there, or what went wrong in it.
 pub fn run(program: &str, case: &Case, plan: &Plan) -> Result<Vec<f64>, Failure> {
-    let mut c = Command::new(beside(program)?);
-    c.args(words(case, plan));
-    // SAFETY: prctl(2) only.
-    unsafe {
-        c.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
-    // It limits its own time; this is only for what hangs before it does.
-    let said = program::output(&mut c, 2 * plan.limit())?;
-    let status = said.status;
-    if status.code() == Some(SAID) {
-        let why = String::from_utf8_lossy(&said.err);
-        return Err(Failure::Said(why.trim_end().into()));
-    }
-    let figures = String::from_utf8_lossy(&said.out);
-    let figures: Vec<f64> = figures.lines().filter_map(|l| l.parse().ok()).collect();
-    if !status.success() || figures.is_empty() {
-        return Err(Failure::Said(format!(
-            "{program} ended with {status}; try it again"
-        )));
-    }
-    Ok(figures)
+    let program = apart::beside(program, "build it with `make build`")?;
+    let mut c = Command::new(program);
+    apart::figures(c.args(words(case, plan)), 2 * plan.limit())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `native`: the native library between two processes, beside the kernel's ways and the least that is possible.
+//! `native`: the native library between two processes, beside other libraries, the kernel's ways and the least that is
+//! possible.
 //!
 //! ```text
 //! oneway-64   records of 64 bytes, one way                           ns each
@@ -6,99 +7,35 @@
 //! oneway-64k  64 KiB by grants: reserved, numbered, sent, given back us each
 //! oneway-1m   1 MiB: the same time, if nothing is copied             us each
 //! wake-sleep  the receiver has been asleep for a while               us from send to receive
+//! python-64   records of 64 bytes, one way, from Python to Python    ns each
+//! python-1m   1 MiB the same way                                     us each
 //! ```
 //! Invariant: each run of a backend is in new processes, on the CPUs of a pair; records that are not those that were sent
-//! make the record of the measurement wrong.
+//! make the record of the measurement wrong. A backend whose program or library is not here is left out, and a note says so.
 //! Not here: unmodified programs (pairs), whose turn it is (runner.rs), the command line.
-mod run;
+pub mod apart;
+pub mod case;
+mod kernel;
+mod limit;
+mod ours;
+pub mod place;
+mod python;
+pub mod run;
 #[cfg(test)]
 mod tests;
 pub mod text;
-mod way;
+pub mod way;
+mod zeromq;
 
 use crate::child::{self, Failure};
 use crate::pairs::pair;
 use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Figures, Limits};
 use crate::workload::Workload;
+use case::{Case, Kind};
+use run::Done;
+use std::collections::BTreeMap;
 use std::time::Duration;
-use way::Kind;
-
-/// What is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Case {
-    Oneway64,
-    RttSpin,
-    Oneway64k,
-    Oneway1m,
-    WakeSleep,
-}
-
-impl Case {
-    pub const ALL: [Case; 5] = [
-        Case::Oneway64,
-        Case::RttSpin,
-        Case::Oneway64k,
-        Case::Oneway1m,
-        Case::WakeSleep,
-    ];
-
-    pub fn id(self) -> &'static str {
-        match self {
-            Case::Oneway64 => "oneway-64",
-            Case::RttSpin => "rtt-spin",
-            Case::Oneway64k => "oneway-64k",
-            Case::Oneway1m => "oneway-1m",
-            Case::WakeSleep => "wake-sleep",
-        }
-    }
-    fn of(id: &str) -> Option<Case> {
-        Case::ALL.into_iter().find(|c| c.id() == id)
-    }
-
-    /// Ours first: all others are compared with it.
-    fn backends(self) -> &'static [Kind] {
-        use Kind::{Byway, BywayCopy, Eventfd, Limit, Pipe, Unix};
-        match self {
-            Case::Oneway64 => &[Byway, Unix, Pipe],
-            Case::RttSpin => &[Byway, Unix, Pipe, Limit],
-            // A record of the kernel's is a copy; so is the limit of those who copy: memcpy.
-            Case::Oneway64k | Case::Oneway1m => &[Byway, BywayCopy, Pipe, Limit],
-            Case::WakeSleep => &[Byway, Pipe, Eventfd],
-        }
-    }
-
-    /// Metric, unit, and how many ns one of it is.
-    fn metric(self) -> (&'static str, &'static str, f64) {
-        match self {
-            Case::Oneway64 => ("each", "ns", 1.0),
-            Case::RttSpin => ("round_trip", "ns", 1.0),
-            Case::Oneway64k | Case::Oneway1m => ("each", "us", 1e3),
-            Case::WakeSleep => ("one_way", "us", 1e3),
-        }
-    }
-
-    fn bytes(self) -> usize {
-        match self {
-            Case::Oneway64 => 64,
-            Case::Oneway64k => 64 << 10,
-            Case::Oneway1m => 1 << 20,
-            Case::RttSpin | Case::WakeSleep => 8,
-        }
-    }
-
-    /// Records of a run that count.
-    fn records(self, quick: bool) -> u64 {
-        let all = match self {
-            Case::Oneway64 => 300_000,
-            Case::Oneway64k => 10_000,
-            Case::Oneway1m => 2_000,
-            Case::RttSpin => 10_000,
-            Case::WakeSleep => 300,
-        };
-        if quick { all / 10 } else { all }
-    }
-}
 
 /// Longer than any run takes on a machine that is not stuck.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -107,6 +44,53 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Native {
     cpus: Vec<usize>,
     quick: bool,
+    /// Backends that cannot be measured here, by what they need, and why.
+    absent: BTreeMap<Needs, String>,
+}
+
+/// What a backend needs beside this program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needs {
+    Iceoryx2,
+    Zeromq,
+    Python,
+    Wheel,
+}
+
+impl Needs {
+    /// What the backends of a case need.
+    fn of(case: Case, kind: Kind) -> Option<Needs> {
+        match kind {
+            Kind::Iceoryx2 => Some(Needs::Iceoryx2),
+            Kind::Zeromq => Some(Needs::Zeromq),
+            Kind::Multiprocessing => Some(Needs::Python),
+            _ if case.python() => Some(Needs::Wheel),
+            _ => None,
+        }
+    }
+
+    /// What is there, in words of the record's.
+    ///
+    /// # Errors
+    /// It is not: a sentence with the remedy.
+    fn found(self) -> Result<Option<String>, Failure> {
+        match self {
+            Needs::Iceoryx2 => apart::program().map(|_| None),
+            Needs::Zeromq => {
+                let version = || Ok(zeromq::version()?.map(f64::from).into());
+                match child::isolated(LIMIT, version) {
+                    Ok(v) => {
+                        let v: Vec<_> = v.iter().map(f64::to_string).collect();
+                        Ok(Some(format!("zeromq is libzmq {}", v.join("."))))
+                    }
+                    Err(Failure::Interrupted) => Err(Failure::Interrupted),
+                    Err(_) => Err(Failure::Said(zeromq::ABSENT.into())),
+                }
+            }
+            Needs::Python => Ok(Some(format!("Python {}", python::version()?))),
+            Needs::Wheel => python::wheel().map(|()| None),
+        }
+    }
 }
 
 /// A run: its figure, and how many records were not those that were sent.
@@ -124,7 +108,11 @@ impl Figures for Run {
 impl Native {
     /// On these CPUs; the ordinary one, or the quick one.
     pub fn new(cpus: Vec<usize>, quick: bool) -> Native {
-        Native { cpus, quick }
+        Native {
+            cpus,
+            quick,
+            absent: BTreeMap::new(),
+        }
     }
 
     /// Joins the native library's shared memory, here and not in a run: whoever joined removes it at its end, and a run
@@ -133,16 +121,63 @@ impl Native {
         native::why_not_carried().map_or(Ok(()), |why| Err(Failure::Said(why)))
     }
 
+    /// Finds out what is here of what these cases need.
+    fn look(&mut self, record: &mut Record, cases: &[Case]) -> Result<(), Failure> {
+        let all = cases
+            .iter()
+            .flat_map(|&c| c.backends().iter().map(move |&k| (c, k)));
+        let mut needs: Vec<_> = all.filter_map(|(c, k)| Needs::of(c, k)).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        for need in needs {
+            match need.found() {
+                Ok(said) => record.notes.extend(said),
+                Err(Failure::Said(why)) => {
+                    record.notes.push(format!("left out: {why}"));
+                    self.absent.insert(need, why);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        self.nothing(cases)
+            .map_or(Ok(()), |why| Err(Failure::Said(why.clone())))
+    }
+
+    /// If none of these cases can be measured: why the first cannot.
+    fn nothing(&self, cases: &[Case]) -> Option<&String> {
+        let mut why = cases.iter().map(|&c| self.why_not(c, Kind::Byway));
+        let first = why.next()??;
+        why.all(|w| w.is_some()).then_some(first)
+    }
+
+    /// Why a backend cannot be measured.
+    fn why_not(&self, case: Case, kind: Kind) -> Option<&String> {
+        self.absent.get(&Needs::of(case, kind)?)
+    }
+
+    /// Those of a case that can be measured; none without ours.
+    fn backends(&self, case: Case) -> Vec<Kind> {
+        let here = |k: &Kind| self.why_not(case, *k).is_none();
+        if !here(&Kind::Byway) {
+            return vec![];
+        }
+        case.backends().iter().copied().filter(here).collect()
+    }
+
     /// One run of a backend, in processes of its own.
     fn one(&self, case: Case, kind: Kind, records: u64) -> Result<Run, Failure> {
-        let said = child::isolated(LIMIT, || {
-            let done = run::run(case, kind, &self.cpus, records)?;
-            Ok(vec![done.ns, done.wrong as f64])
-        })?;
+        let done = match kind {
+            _ if case.python() => python::run(case, kind, &self.cpus, records)?,
+            Kind::Iceoryx2 => apart::run(case, &self.cpus, records)?,
+            _ => {
+                let run = || Ok(run::run(case, kind, &self.cpus, records)?.into());
+                Done::parse(&child::isolated(LIMIT, run)?)?
+            }
+        };
         let (.., ns) = case.metric();
         Ok(Run {
-            figure: [said[0] / ns],
-            wrong: said[1] as u64,
+            figure: [done.ns / ns],
+            wrong: done.wrong,
         })
     }
 }
@@ -170,18 +205,21 @@ impl Workload for Native {
         Limits {
             // Runs warm up by themselves.
             warm: usize::from(!self.quick),
+<<<<<<< HEAD
             ..Limits::usual(self.quick, 5, 60)
+=======
+            ..Limits::usual(self.quick, 16, 120)
+>>>>>>> d04b5fb (lab: native beside iceoryx2, ZeroMQ and sockets, Python beside multiprocessing)
         }
     }
-    /// Round trips through the kernel and large copies take longest.
     fn weight(&self, case: &str) -> f64 {
-        match Case::of(case) {
-            Some(Case::RttSpin | Case::Oneway1m) => 2.0,
-            _ => 1.0,
-        }
+        Case::of(case).map_or(1.0, Case::weight)
     }
 
-    fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
+    fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
+        let cases: Vec<_> = cases.iter().filter_map(|c| Case::of(c)).collect();
+        place::sweep();
+        self.look(record, &cases)?;
         Native::join()?;
         let runs = if self.quick { 100 } else { 1000 };
         let apart = child::isolated(LIMIT, || pair::nothing(&self.cpus, runs))?;
@@ -199,7 +237,10 @@ impl Workload for Native {
         tick: &mut dyn FnMut(f64),
     ) -> Result<(), Failure> {
         let case = Case::of(id).ok_or_else(|| Failure::Said(format!("there is no case {id}")))?;
-        let backends = case.backends();
+        let backends = self.backends(case);
+        if backends.is_empty() {
+            return Ok(());
+        }
         let names: Vec<_> = backends.iter().map(|k| k.name()).collect();
         let ratios: Vec<_> = (1..backends.len()).map(|k| (0, k)).collect();
         let (metric, unit, _) = case.metric();

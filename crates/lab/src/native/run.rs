@@ -1,15 +1,20 @@
 //! One run: a pair of processes with a way between them, or two, and what it took.
 //!
 //! Invariant: some records go before those that count; every record that was sent is received before a run ends, and its
-//! number looked at.
+//! number looked at; until then both ends stay.
 //! Not here: the ways (way.rs), how often a run is repeated (mod.rs).
-use super::Case;
-use super::way::{self, Kind, Way};
+use super::case::{Case, Kind};
+use super::kernel::{Kernel, Object};
+use super::limit::{self, Word};
+use super::ours::Ours;
+use super::way::{Need, Receiver, Sender, Way};
+use super::zeromq::Zeromq;
 use crate::child::{Failure, now};
 use crate::machine;
 use crate::pairs::pair::{board, pair};
 use crate::stats;
 use byway_sys::process;
+use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -21,25 +26,69 @@ pub struct Done {
     pub wrong: u64,
 }
 
+impl From<Done> for Vec<f64> {
+    fn from(d: Done) -> Vec<f64> {
+        vec![d.ns, d.wrong as f64]
+    }
+}
+
+impl Done {
+    /// The same, back.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn parse(figures: &[f64]) -> Result<Done, Failure> {
+        let &[ns, wrong] = figures else {
+            return Err(Failure::Said("a run said what it should not".into()));
+        };
+        let wrong = wrong as u64;
+        Ok(Done { ns, wrong })
+    }
+}
+
 /// The pause before each record that is to find a sleeper, longer than anybody spins, us.
 pub const PAUSE_US: u64 = 200;
 /// Records before the first of those that count; of the other cases a tenth as many as count.
 const WARM: usize = 64;
 
-/// Runs `case`, in a process that has no other children: `n` records count.
+/// Runs `case` by a backend that is here, in a process that has no other children: `n` records count.
 ///
 /// # Errors
 /// No process, memory or descriptor could be had, or one of the pair died.
 pub fn run(case: Case, kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
-    match case {
-        Case::Oneway64k | Case::Oneway1m if kind == Kind::Limit => {
+    match kind {
+        Kind::Byway => by(case, |need| Ours::new(need, false), cpus, n),
+        Kind::BywayCopy => by(case, |need| Ours::new(need, true), cpus, n),
+        Kind::Zeromq => by(case, Zeromq::new, cpus, n),
+        Kind::Unix => by(case, |need| Kernel::new(need, Object::Unix), cpus, n),
+        Kind::Pipe => by(case, |need| Kernel::new(need, Object::Pipe), cpus, n),
+        Kind::Eventfd => by(case, |need| Kernel::new(need, Object::Eventfd), cpus, n),
+        Kind::Limit if case == Case::RttSpin => by(case, |_| Word::new(), cpus, n),
+        Kind::Limit => {
             machine::bind(&cpus[..1]);
-            let ns = way::memcpy(case.bytes(), n);
+            let ns = limit::memcpy(case.bytes(), n);
             Ok(Done { ns, wrong: 0 })
         }
-        Case::Oneway64 | Case::Oneway64k | Case::Oneway1m => one_way(kind, cpus, case.bytes(), n),
-        Case::RttSpin => round_trip(kind, cpus, n),
-        Case::WakeSleep => wake(kind, cpus, n as usize),
+        Kind::Iceoryx2 | Kind::Multiprocessing => unreachable!("a program of its own"),
+    }
+}
+
+/// The same by ways that `make` makes.
+///
+/// # Errors
+/// As `run`.
+pub fn by<W: Way>(
+    case: Case,
+    make: impl Fn(Need) -> io::Result<W>,
+    cpus: &[usize],
+    n: u64,
+) -> Result<Done, Failure> {
+    let need = case.need(cpus);
+    let way = make(need)?;
+    match case {
+        Case::RttSpin => round_trip(&way, &make(need)?, cpus, n),
+        Case::WakeSleep => wake(&way, cpus, n as usize),
+        _ => one_way(&way, cpus, n),
     }
 }
 
@@ -58,8 +107,7 @@ fn each(time: &AtomicU64, n: u64, wrong: &AtomicU64) -> Done {
     }
 }
 
-fn one_way(kind: Kind, cpus: &[usize], bytes: usize, n: u64) -> Result<Done, Failure> {
-    let way = Way::new(kind, bytes)?;
+fn one_way(way: &impl Way, cpus: &[usize], n: u64) -> Result<Done, Failure> {
     let board = board(2)?;
     let (time, wrong) = (&board[0], &board[1]);
     let warm = n / 10;
@@ -71,6 +119,7 @@ fn one_way(kind: Kind, cpus: &[usize], bytes: usize, n: u64) -> Result<Done, Fai
             for i in 0..warm + n {
                 out.send(i)?;
             }
+            gate.pass();
             Ok(())
         },
         |gate| {
@@ -84,14 +133,14 @@ fn one_way(kind: Kind, cpus: &[usize], bytes: usize, n: u64) -> Result<Done, Fai
                 check(from.receive()?, i, wrong);
             }
             time.store(now() - began, Relaxed);
+            gate.pass();
             Ok(())
         },
     )?;
     Ok(each(time, n, wrong))
 }
 
-fn round_trip(kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
-    let (to, fro) = (Way::new(kind, 8)?, Way::new(kind, 8)?);
+fn round_trip(to: &impl Way, fro: &impl Way, cpus: &[usize], n: u64) -> Result<Done, Failure> {
     let board = board(2)?;
     let (time, wrong) = (&board[0], &board[1]);
     let warm = n / 10;
@@ -109,6 +158,7 @@ fn round_trip(kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
                 check(back.receive()?, i, wrong);
             }
             time.store(now() - began, Relaxed);
+            gate.pass();
             Ok(())
         },
         |gate| {
@@ -117,6 +167,7 @@ fn round_trip(kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
             for _ in 0..warm + n {
                 back.send(from.receive()?)?;
             }
+            gate.pass();
             Ok(())
         },
     )?;
@@ -124,8 +175,7 @@ fn round_trip(kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
 }
 
 /// The median of `n` wake-ups.
-fn wake(kind: Kind, cpus: &[usize], n: usize) -> Result<Done, Failure> {
-    let way = Way::new(kind, 8)?;
+fn wake(way: &impl Way, cpus: &[usize], n: usize) -> Result<Done, Failure> {
     let board = board(2 + n)?;
     let (arrived, wrong, times) = (&board[0], &board[1], &board[2..]);
     pair(
@@ -146,6 +196,7 @@ fn wake(kind: Kind, cpus: &[usize], n: usize) -> Result<Done, Failure> {
                     t.store(t.load(Relaxed) - began, Relaxed);
                 }
             }
+            gate.pass();
             Ok(())
         },
         |gate| {
@@ -159,6 +210,7 @@ fn wake(kind: Kind, cpus: &[usize], n: usize) -> Result<Done, Failure> {
                 // ORDER: as above.
                 arrived.store(i as u64 + 1, Release);
             }
+            gate.pass();
             Ok(())
         },
     )?;

@@ -1,7 +1,7 @@
-//! Tiny runs of every case with every backend, and their table.
+//! Tiny runs of every case with every backend that is here, and their table.
 //!
-//! Invariant: no test fails on a time.
-//! Not here: the library's own tests (tests/native).
+//! Invariant: no test fails on a time, or for want of a program or library of somebody else's.
+//! Not here: the library's own tests (tests/native); that the others are there (tests/comparators.sh).
 use super::*;
 use crate::machine;
 
@@ -15,9 +15,10 @@ fn places() -> Vec<Vec<usize>> {
 fn every_record_arrives_by_every_way() {
     Native::join().unwrap();
     for cpus in places() {
-        let native = Native::new(cpus, true);
+        let mut native = Native::new(cpus, true);
+        native.look(&mut Record::new("native"), &Case::ALL).unwrap();
         for case in Case::ALL {
-            for &kind in case.backends() {
+            for kind in native.backends(case) {
                 let run = native.one(case, kind, 40).unwrap();
                 assert!(run.figure[0] > 0.0, "{case:?} {kind:?}");
                 assert_eq!(run.wrong, 0, "{case:?} {kind:?}");
@@ -27,13 +28,28 @@ fn every_record_arrives_by_every_way() {
 }
 
 #[test]
-fn the_first_backend_is_ours_and_ids_are_found() {
-    for case in Case::ALL {
-        assert_eq!(case.backends()[0], Kind::Byway);
-        assert_eq!(Case::of(case.id()), Some(case));
-        assert_eq!(case.records(false), 10 * case.records(true));
-    }
-    assert_eq!(Case::of("oneway"), None);
+fn who_is_not_here_is_left_out_and_named() {
+    let absent = |needs: &[Needs]| {
+        let mut native = Native::new(machine::allowed(), true);
+        native.absent = needs.iter().map(|&n| (n, "why".into())).collect();
+        native
+    };
+    let native = absent(&[Needs::Zeromq, Needs::Python]);
+    let all = Case::Oneway64.backends();
+    let here = native.backends(Case::Oneway64);
+    assert_eq!(here.len(), all.len() - 1);
+    assert!(!here.contains(&Kind::Zeromq) && here[0] == Kind::Byway);
+    // Nobody to compare with, but ours.
+    assert_eq!(native.backends(Case::Python64), [Kind::Byway]);
+    // Without ours there is nothing to compare.
+    let native = absent(&[Needs::Wheel]);
+    assert!(native.backends(Case::Python1m).is_empty());
+    assert_eq!(native.backends(Case::Oneway64), all);
+    // That is an error only where nothing else would be measured.
+    let python = [Case::Python64, Case::Python1m];
+    assert_eq!(native.nothing(&python), Some(&"why".to_string()));
+    assert_eq!(native.nothing(&Case::ALL), None);
+    assert_eq!(absent(&[Needs::Zeromq]).nothing(&python), None);
 }
 
 #[test]
@@ -49,7 +65,9 @@ fn a_case_has_rows_and_ratios_and_the_table_fits() {
         ..native.usual()
     };
     native.measure(&mut r, id, &limits, &mut |_| ()).unwrap();
-    assert_eq!((r.results.len(), r.ratios.len()), (4, 3));
+    let n = native.backends(Case::Oneway64k).len();
+    assert!(n >= 5);
+    assert_eq!((r.results.len(), r.ratios.len()), (n, n - 1));
     assert!(r.results.iter().all(|row| row.n == rounds));
     assert!(r.faults.is_empty() && r.overhead.len() == 2);
     assert!(native.measure(&mut r, "1m", &limits, &mut |_| ()).is_err());

@@ -12,7 +12,7 @@ pub const ABOUT: &str = "x: how many times as long as byway the others take; lim
 /// The heading of the lines of `lines`.
 pub fn heading() -> String {
     format!(
-        "{:<11}{:<12}{:>9} {:<4} {:<14}{:>8}  95 %",
+        "{:<11}{:<15}{:>9} {:<4} {:<14}{:>8}  95 %",
         "case", "backend", "median", "unit", "95 %", "x"
     )
 }
@@ -29,7 +29,7 @@ pub fn lines(record: &Record, case: &str) -> Vec<String> {
                 format!("{:>8}  {}", short(q.ratio), range(q.ci95))
             });
         let line = format!(
-            "{:<11}{:<12}{:>9} {:<4} {:<14}{ratio}",
+            "{:<11}{:<15}{:>9} {:<4} {:<14}{ratio}",
             r.case,
             r.backend,
             short(r.median),
