@@ -32,7 +32,9 @@ step tests/native.sh "$byway"
 step cargo fmt --manifest-path python/Cargo.toml --check
 step env CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/python" cargo clippy --release --manifest-path python/Cargo.toml --quiet -- -D warnings
 step tests/python.sh "$byway"
+# iceoryx2 is in no other build: ninety seconds.
 step cargo clippy --release --package byway-iceoryx2 --features iceoryx2 --quiet -- -D warnings
+step cargo build --release --package byway-iceoryx2 --features iceoryx2 --quiet
 step tests/comparators.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --

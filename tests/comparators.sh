@@ -75,18 +75,19 @@ PATH=$work/alone:$PATH native --runs 1 oneway-64 python-64 >"$work/out" 2>&1; is
 has "without the wheel" "$(tr -s ' \n' ' ' <"$work/out")" "left out: python3 cannot import byway; install the wheel"
 is "without the wheel: rows" "$(grep -c '^python-64' "$work/out")" 0
 
-# Whoever is killed, nobody and nothing is left. The run of iceoryx2 comes about every second in turn.
-begin() { # starts a long measurement: $lab; its program that iceoryx2 is in: $keeper; what that has forked: $run, and two more
-  "$byway" bench native --time 600 --width 0.01 wake-sleep >"$work/out" 2>&1 & lab=$!
-  keeper=
-  for _ in $(seq 2000); do
-    keeper=$(pgrep -P $lab -x byway-iceoryx2)
-    # Its run, and the two of the pair: by then they have made their files.
-    if [ -n "$keeper" ] && run=$(pgrep -P "$keeper") && pgrep -P "$run" >"$work/pids" && [ "$(wc -l <"$work/pids")" = 2 ] && [ -n "$(find /dev/shm -maxdepth 1 -name "byway-bench-$lab-*_*.data")" ]; then
-      printf '%s\n' "$keeper" "$run" >>"$work/pids"
+# Whoever is killed, nobody and nothing is left. The pair of a run of iceoryx2's is stopped where it has made its files, so
+# that it is still there when somebody is killed.
+begin() { # starts a measurement: $lab; its program that iceoryx2 is in: $keeper; what that has forked: $run, and the pair
+  "$byway" bench native --time 60 --width 0.01 wake-sleep >"$work/out" 2>&1 & lab=$!
+  for _ in $(seq 5000); do
+    keeper=$(pgrep -P $lab -x byway-iceoryx2) && run=$(pgrep -P "$keeper") && pair=$(pgrep -P "$run" | paste -sd ' ') || continue
+    # shellcheck disable=SC2086
+    if kill -STOP $pair 2>/dev/null && [ "${pair#* }" != "$pair" ] && [ -n "$(find /dev/shm -maxdepth 1 -name "byway-bench-$lab-*_*.data")" ]; then
+      printf '%s\n' "$keeper" "$run" $pair >"$work/pids"
       return
     fi
-    sleep 0.002
+    # shellcheck disable=SC2086
+    kill -CONT $pair 2>/dev/null
   done
   echo "not ok: no run of iceoryx2 was seen"; failed=$((failed + 1))
 }
@@ -99,7 +100,7 @@ gone() { # what
   is "$1: processes" "$(pgrep -x byway-iceoryx2 | grep -Fxf "$work/pids")" ""
 }
 begin; kill -INT $lab; wait $lab; is "Ctrl-C" $? 130; gone "Ctrl-C"
-begin; kill -KILL "$(head -1 "$work/pids")"; wait $lab; is "one of the pair is killed" $? 2; gone "one of the pair is killed"
+begin; kill -KILL "${pair%% *}"; wait $lab; is "one of the pair is killed" $? 2; gone "one of the pair is killed"
 begin; kill -KILL "$run"; wait $lab; is "the run is killed" $? 2; gone "the run is killed"
 begin; kill -KILL "$keeper"; wait $lab; is "the program is killed" $? 2; gone "the program is killed"
 has "the program is killed" "$(cat "$work/out")" "signal: 9"

@@ -54,7 +54,7 @@ pub enum What {
     Ftp(net::File),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
-    /// The native library: records, grants and wake-ups, beside sockets, pipes and what is possible
+    /// The native library: records, grants and wake-ups, beside iceoryx2, ZeroMQ, sockets, pipes and what is possible
     Native(Wanted),
     /// All of them, each beside its published table
     Seeds(seeds::Seeds),
