@@ -110,6 +110,16 @@ begin; kill -KILL $lab; wait $lab 2>/dev/null; gone "the lab is killed"
 begin; kill -KILL $lab "$keeper"; wait $lab 2>/dev/null
 for _ in $(seq 500); do kill -0 "$run" 2>/dev/null || break; sleep 0.01; done
 native --runs 1 oneway-64 >"$work/out" 2>&1; gone "both are killed, and the next measurement"
+if [ "$python" != oneway-64 ]; then
+  PATH=$env/bin:$PATH "$byway" bench native --time 60 --width 0.01 python-1m >"$work/out" 2>&1 & lab=$!
+  for _ in $(seq 5000); do
+    # The pair: one forks the other.
+    one=$(pgrep -P $lab -x python3) && other=$(pgrep -P "$one") && kill -STOP "$other" 2>/dev/null && break
+  done
+  kill -KILL $lab; wait $lab 2>/dev/null
+  for _ in $(seq 500); do pgrep -x python3 | grep -qFxe "$one" -e "$other" || break; sleep 0.01; done
+  is "the lab of two Pythons is killed" "$(pgrep -x python3 | grep -Fxe "$one" -e "$other")" ""
+fi
 
 echo "comparators: $passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,12 +1,15 @@
 # Records from one Python to another, one way, for `byway bench native` (native/python.rs starts it).
 #     python3 -c ... BACKEND BYTES RECORDS CPU CPU      prints ns of a record, and how many were not those that were sent
 # Each is numbered by who sends it, and of a large copy a byte of each page is touched on both sides, as the other cases do.
+import ctypes
 import multiprocessing
 import os
+import signal
 import sys
 import time
 
 PAGE = 4096
+PR_SET_PDEATHSIG = 1
 
 
 def copies(receive, send, size):
@@ -75,6 +78,7 @@ def main(backend, size, records, first, second):
     gate = context.Barrier(2)
 
     def send():
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, [first])
         receiver.close()
         gate.wait()
