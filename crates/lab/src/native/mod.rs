@@ -205,11 +205,7 @@ impl Workload for Native {
         Limits {
             // Runs warm up by themselves.
             warm: usize::from(!self.quick),
-<<<<<<< HEAD
-            ..Limits::usual(self.quick, 5, 60)
-=======
             ..Limits::usual(self.quick, 16, 120)
->>>>>>> d04b5fb (lab: native beside iceoryx2, ZeroMQ and sockets, Python beside multiprocessing)
         }
     }
     fn weight(&self, case: &str) -> f64 {
