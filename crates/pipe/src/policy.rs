@@ -16,6 +16,9 @@ const PIECE: usize = 64 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 4;
 const LONG_US: u64 = 1000;
+/// Less than this at a look at T, and fewer reads than these, is worth a `gather`.
+const LITTLE: u64 = 4096;
+const FEW: u64 = 8;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
@@ -239,6 +242,12 @@ pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
     if ringing() {
         process::yield_now();
     }
+}
+
+/// Whether so few bytes are there, for a reader that takes `one` at a time, that a `gather` may pay.
+#[inline]
+pub fn is_little(there: u64, one: usize) -> bool {
+    there < LITTLE && there < FEW * one as u64
 }
 
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.

@@ -28,10 +28,6 @@ impl Armed {
     };
 }
 
-/// Less than this at a look at T, and fewer reads than these, is worth a `gather`.
-const LITTLE: u64 = 4096;
-const FEW: u64 = 8;
-
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
@@ -120,8 +116,7 @@ fn take(
         ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
             let there = lim - r;
-            let little = there < LITTLE && there < FEW * (want - *done) as u64;
-            if !gathered && little && !m.valid() {
+            if !gathered && policy::is_little(there, want - *done) && !m.valid() {
                 gathered = true;
                 if policy::gather(me, &ch.reader, &ch.writer) {
                     policy::gathered(&ch.reader, there, ch.t().wide(r) - r);

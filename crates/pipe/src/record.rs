@@ -21,8 +21,6 @@ pub const HEAD: usize = 8;
 /// The longest record.
 pub const MOST: usize = PIPE_BUF - HEAD;
 const SIGN: u64 = 0x62_7977;
-/// Less than this at a look at T is worth a `gather`.
-const LITTLE: u64 = 4096;
 
 /// What stands before a record's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +144,15 @@ fn published(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
     };
     let mut n = now()?;
     // As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
-    if (1..LITTLE).contains(&n) && policy::gather(me, &ch.reader, &ch.writer) {
+    let little = || {
+        let head = if n >= HEAD as u64 {
+            head_at(ring, h.r())
+        } else {
+            None
+        };
+        policy::is_little(n, HEAD + head.map_or(0, |x| x.len))
+    };
+    if n > 0 && little() && policy::gather(me, &ch.reader, &ch.writer) {
         let before = n;
         n = now()?;
         policy::gathered(&ch.reader, before, n);
