@@ -211,6 +211,14 @@ def look(b, page):
     paper = b.run("getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()")
     check("paper is light", paper == "#ffffff", paper)
     check("what is folded is printed", b.run("[...document.querySelectorAll('details')].every(d => d.open)"))
+    # As wide as A4 between its margins: what is wider makes all of the page smaller, and is cut off.
+    b.media("dark", "print")
+    b.size(680, 960)
+    check("paper holds the tables", wide_as(b, 680), b.run("document.documentElement.scrollWidth"))
+    check("paper holds the plots", b.run("[...document.querySelectorAll('.uplot')].every(u => u.getBoundingClientRect().right <= 680)"))
+    check("lines are told by colour on paper", b.run("getComputedStyle(document.querySelector('.keys .dot')).printColorAdjust") == "exact")
+    b.media("dark")
+    b.size(1280, 900)
     b.run("window.dispatchEvent(new Event('afterprint'))")
     check("and folded again", b.run("![...document.querySelectorAll('details')].some(d => d.open)"))
     if pictures:

@@ -385,10 +385,11 @@ fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
             if rank(over).is_some_and(|over| rank(name).is_none_or(|own| own < over)) {
                 v.push((k, o));
             }
-            if *over == BASE && k != o && ours(name) {
-                v.push((k, o));
-            }
         }
+    }
+    if let Some(base) = names.iter().position(|n| *n == BASE) {
+        let variants = (0..names.len()).filter(|&k| k != base && ours(names[k]));
+        v.extend(variants.map(|k| (k, base)));
     }
     v
 }

@@ -255,7 +255,7 @@ fn grid(r: &Record) -> String {
         let caption = format!(
             "This machine, {b}: mean time by message size (rows, bytes) and number of messages (columns)"
         );
-        out.push_str(&table("", &caption, &h, &rows));
+        out.push_str(&table("numbers", &caption, &h, &rows));
     }
     out
 }
@@ -292,7 +292,7 @@ fn improvements(r: &Record) -> String {
     };
     let rows: Vec<_> = cases.iter().map(row).collect();
     table(
-        "",
+        "numbers",
         &format!("This machine: improvement over {over}, more throughput, by case"),
         &h,
         &rows,
