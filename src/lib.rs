@@ -1,7 +1,7 @@
 //! Pipes and FIFOs whose bytes travel through shared memory: the library for programs that can be changed.
 //!
 //! ```text
-//! pipe()  Fifo      two ends: Reader, Writer    bytes: std's Read and Write, with and without waiting, timed
+//! pipe()  Fifo      two ends: Reader, Writer    bytes: std's Read, Write and BufRead, with and without waiting, timed
 //! duplex()          two of each: Duplex       both ways
 //! records()         Sender, Receiver            whole messages, many senders, many receivers
 //!   reserve, share ---> WriteGrant, Grant      one buffer, filled in place, handed over and shared without a copy
@@ -26,6 +26,8 @@
 //! readable, so the rule is that of edge-triggered epoll: **read (write) until `WouldBlock`, then wait**. From the moment
 //! an attempt said `WouldBlock` the descriptor tells the truth, level-triggered, until the next call on that end.
 //!
+//! [`events`] waits for many ends at once, as kqueue(2) does, and keeps that rule itself.
+//!
 //! # Signals
 //! Writing to a pipe that nobody reads is EPIPE, and raises SIGPIPE where the program has not ignored it, as write(2) does.
 //! Rust programs ignore it from the start. A signal handler ends a wait with `Interrupted`.
@@ -34,6 +36,7 @@
 //! Not here: the channel protocol (crate byway-pipe, docs/pipe.md), the allocator (byway-mem). docs/native.md has the design.
 #![warn(missing_docs)]
 
+mod buffered;
 mod carried;
 mod collect;
 mod duplex;
@@ -51,6 +54,7 @@ pub mod tokio;
 mod watch;
 mod writer;
 
+pub use buffered::Buffered;
 pub use duplex::{Duplex, duplex};
 pub use fifo::Fifo;
 pub use grant::{Grant, WriteGrant, reserve};

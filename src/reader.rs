@@ -3,6 +3,7 @@
 //! Invariant: between two calls either nothing is known of the reader, or it is *armed*: the channel counts it as asleep,
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
+use crate::buffered::{busy, is_held};
 use crate::carried::{Carried, Farewell};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
@@ -169,6 +170,9 @@ impl Reader {
         let Some(c) = self.carried else {
             return attempted(kernel::read(number(&self.fd), b));
         };
+        if is_held(&c) {
+            return Err(busy());
+        }
         let (me, fd) = (c.me(spin), number(&self.fd));
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
@@ -225,8 +229,11 @@ impl Reader {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free.
+    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        if self.carried.is_some_and(|c| is_held(&c)) {
+            return Err(busy());
+        }
         let fd = self.fd.try_clone()?;
         let _turn = self.turn();
         if let Some(c) = self.carried.take() {

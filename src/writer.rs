@@ -3,6 +3,7 @@
 //! Invariant: where an attempt found no room, the kernel's pipe has one slot, and is full: so the descriptor tells when
 //! there is room (docs/pipe.md, Full).
 //! Not here: the protocol (crate pipe, write.rs).
+use crate::buffered::{busy, is_held};
 use crate::carried::Carried;
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, number};
@@ -182,6 +183,9 @@ impl Writer {
         let Some(c) = self.carried else {
             return to_kernel(fd, b, done);
         };
+        if is_held(&c) {
+            return Tried::Failed(-Ret::from(libc::EBUSY as i16));
+        }
         let (me, ch) = (c.me(spin), c.channel);
         let v = [Iov {
             base: b.as_ptr() as usize,
@@ -221,8 +225,11 @@ impl Writer {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free.
+    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        if self.carried.is_some_and(|c| is_held(&c)) {
+            return Err(busy());
+        }
         let fd = self.fd.try_clone()?;
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
@@ -261,7 +268,8 @@ impl Drop for Writer {
             w.forget();
         }
         let Some(c) = self.carried else { return };
-        if c.channel.is_fifo() {
+        // What this thread looks at stays where it is: its reader is there, and finds it.
+        if c.channel.is_fifo() && !is_held(&c) {
             fifo::leave(&c.me(false), c.channel, number(&self.fd));
         } else if file::reader_gone(number(&self.fd)) {
             c.ended();

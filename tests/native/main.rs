@@ -4,6 +4,7 @@
 //! |---|---|
 //! | stream.rs | every byte once and in order, whoever writes and reads, waiting or not |
 //! | fifo.rs | names, lives, unrelated processes |
+//! | buffered.rs | bytes that are looked at in the ring stay there, whatever others do |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
 //! | records.rs | boundaries, whole records for each of many receivers, sizes from 0 to megabytes |
 //! | grants.rs | no copy, one buffer for several, nothing lost with those who die |
@@ -13,6 +14,7 @@
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
 //! A peer of another program is this program again: `peer` plays the role that its environment names.
+mod buffered;
 mod death;
 mod duplex;
 mod events;

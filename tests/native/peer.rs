@@ -1,5 +1,5 @@
 //! Another process: this test program again, in a role.
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -187,6 +187,13 @@ fn peer() {
                 held.push_back(m);
                 held.truncate(3);
             }
+        }
+        "look-forever" => {
+            let mut r = byway::Reader::from_fd(fd()).unwrap();
+            let mut b = r.buffered();
+            assert!(!b.fill_buf().unwrap().is_empty());
+            std::fs::write(arg.split(' ').nth(1).unwrap(), "").unwrap();
+            std::thread::sleep(LONG);
         }
         "sleep" => {
             let fd = fd();

@@ -20,6 +20,7 @@ pub mod fifo;
 pub mod foreign;
 pub mod handback;
 pub mod lock;
+pub mod peek;
 pub mod policy;
 pub mod read;
 pub mod ready;

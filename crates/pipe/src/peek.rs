@@ -1,0 +1,64 @@
+//! Bytes of the ring in place: looked at where they lie, and taken later, or not at all.
+//!
+//! Invariant: while somebody looks, it holds the readers' side (H: kr), as a reader does that is slow with K's bytes: nobody
+//! else takes bytes, and nobody hands the channel back, so what it sees stays. If it dies, nothing has left the stream.
+//! Not here: what lies in K, which must be read; who may not be waited for by the thread that looks (the native library).
+use crate::channel::Channel;
+use crate::word::H;
+use crate::{Me, handback, lock};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes that lie in one piece at the front of the stream.
+#[derive(Clone, Copy)]
+pub struct Held {
+    at: u64,
+    pub start: *const u8,
+    pub len: usize,
+}
+
+/// Holds what lies in the ring at the front; `None`: nothing does, or somebody else is at work: a read is due.
+pub fn hold(me: &Me, ch: &Channel) -> Option<Held> {
+    let h = ch.h();
+    let t = ch.t();
+    let m = ch.m();
+    if h.held() || t.closed() || t.nsl() > 0 {
+        return None;
+    }
+    let ring = ch.ring(me.domain)?;
+    let (r, w) = (h.r(), t.wide(h.r()));
+    let end = if m.valid() { m.p().min(w) } else { w };
+    // More than a ring: a state that none of us writes.
+    if end <= r || w - r > ring.bytes() || !lock::try_hold(me, ch, r, H::KR) {
+        return None;
+    }
+    // Looked at again: the channel may have been closed and opened between the looks at H and T.
+    let (start, run) = ring.run(r);
+    let now = ch.t();
+    let same = !now.closed() && now.wide(r) - r <= ring.bytes() && now.wide(r) >= end;
+    if !same || run == 0 {
+        lock::release(me, ch, r);
+        return None;
+    }
+    Some(Held {
+        at: r,
+        start,
+        len: run.min((end - r) as usize),
+    })
+}
+
+/// Ends the look; the first `n` bytes, at most all of them, have left the stream.
+pub fn take(me: &Me, ch: &Channel, fd: usize, held: Held, n: usize) {
+    let n = n.min(held.len);
+    let r = held.at + n as u64;
+    lock::release(me, ch, r);
+    ch.reader.0.count(n);
+    let (t, m) = (ch.t(), ch.m());
+    let Some(ring) = ch.ring(me.domain) else {
+        return;
+    };
+    // As a read: at half a writer that sleeps on a full ring goes on.
+    let low = t.wide(r) - r <= ring.bytes() / 2 || ch.writer.0.sleeper.load(Relaxed) == me.tid;
+    if n > 0 && m.valid() && low && m.p() == t.wide(r) {
+        handback::pump(me, ch, fd);
+    }
+}

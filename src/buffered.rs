@@ -1,0 +1,154 @@
+//! A reader whose buffer is the ring itself: std's `BufRead` without a copy.
+//!
+//! Invariant: between `fill_buf` and `consume` the bytes are held in the ring (crate pipe, peek.rs) by this thread, which meanwhile
+//! does nothing that would wait for itself: other calls of it on that pipe fail with EBUSY.
+//! unsafe: slices over shared memory, as in grant.rs.
+//! Not here: bytes that came through the kernel's pipe are read into a buffer of this value's own.
+use crate::Reader;
+use crate::carried::Carried;
+use crate::watch::Turn;
+use byway_pipe::peek::{self, Held};
+use std::cell::{Cell, RefCell};
+use std::io::{self, BufRead, Read};
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+
+/// Of the kernel's bytes, as many as are read at once.
+const OWN: usize = 16 << 10;
+
+thread_local! {
+    /// How many pipes this thread holds bytes of, and which.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+    static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+fn address(c: &Carried) -> usize {
+    std::ptr::from_ref(c.channel) as usize
+}
+
+/// Whether this thread looks at bytes of that pipe.
+#[inline]
+pub(crate) fn is_held(c: &Carried) -> bool {
+    COUNT.get() != 0 && HELD.with_borrow(|h| h.contains(&address(c)))
+}
+
+/// What a call of this thread's fails with meanwhile.
+pub(crate) fn busy() -> io::Error {
+    io::Error::from_raw_os_error(libc::EBUSY)
+}
+
+/// A [`Reader`] as [`BufRead`]: lines, or whatever else is looked for in bytes before they are taken, without copying them.
+///
+/// What `fill_buf` shows lies in shared memory, where its writer put it, and stays until `consume`: then other readers of the
+/// pipe, and whoever wants to hand it to the kernel, go on. So consume soon. Meanwhile calls of the same thread on other ends
+/// of that pipe fail with EBUSY. Bytes that came through the kernel's pipe (those that woke a reader) are copied.
+///
+/// ```
+/// use std::io::{BufRead, Write};
+///
+/// let (mut reader, mut writer) = byway::pipe()?;
+/// writer.write_all(b"one\ntwo\nthree")?;
+/// drop(writer);
+/// let lines: Result<Vec<_>, _> = reader.buffered().lines().collect();
+/// assert_eq!(lines?, ["one", "two", "three"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Buffered<'a> {
+    reader: &'a mut Reader,
+    held: Option<(Carried, Held, Turn)>,
+    own: Vec<u8>,
+    /// Where the unread bytes of `own` begin.
+    at: usize,
+    /// The bytes are held in this thread's name.
+    _here: PhantomData<*const ()>,
+}
+
+impl Reader {
+    /// The reader as `BufRead`, for as long as the value lives; what it has not consumed stays in the pipe, but for bytes that
+    /// came through the kernel's pipe: those are lost with it, as with std's `BufReader`.
+    pub fn buffered(&mut self) -> Buffered<'_> {
+        Buffered {
+            reader: self,
+            held: None,
+            own: Vec::new(),
+            at: 0,
+            _here: PhantomData,
+        }
+    }
+}
+
+impl Buffered<'_> {
+    /// Looks at what lies in the ring; false: nothing does.
+    fn hold(&mut self) -> bool {
+        let Some(c) = self.reader.carried.filter(|c| !is_held(c)) else {
+            return false;
+        };
+        let turn = self.reader.turn();
+        let Some(held) = peek::hold(&c.me(false), c.channel) else {
+            return false;
+        };
+        HELD.with_borrow_mut(|h| h.push(address(&c)));
+        COUNT.set(COUNT.get() + 1);
+        self.held = Some((c, held, turn));
+        true
+    }
+
+    /// Ends the look, and takes `n` bytes.
+    fn take(&mut self, n: usize) {
+        let Some((c, held, _turn)) = self.held.take() else {
+            return;
+        };
+        COUNT.set(COUNT.get() - 1);
+        HELD.with_borrow_mut(|h| {
+            if let Some(i) = h.iter().position(|&a| a == address(&c)) {
+                h.swap_remove(i);
+            }
+        });
+        let fd = self.reader.as_raw_fd() as usize;
+        peek::take(&c.me(false), c.channel, fd, held, n);
+    }
+}
+
+impl BufRead for Buffered<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.own.len() && self.held.is_none() && !self.hold() {
+            self.own.resize(OWN, 0);
+            self.at = OWN;
+            let n = self.reader.read(&mut self.own);
+            self.own.truncate(*n.as_ref().unwrap_or(&0));
+            self.at = 0;
+            n?;
+        }
+        match &self.held {
+            // SAFETY: bytes of the ring that nobody takes, overwrites or moves until `take`, which needs `self`.
+            Some((_, held, _)) => Ok(unsafe { std::slice::from_raw_parts(held.start, held.len) }),
+            None => Ok(&self.own[self.at..]),
+        }
+    }
+
+    /// Takes bytes that `fill_buf` has shown; more than those are none.
+    fn consume(&mut self, n: usize) {
+        if self.held.is_some() {
+            self.take(n);
+        } else {
+            self.at = (self.at + n).min(self.own.len());
+        }
+    }
+}
+
+impl Read for Buffered<'_> {
+    fn read(&mut self, b: &mut [u8]) -> io::Result<usize> {
+        if self.held.is_none() && self.at == self.own.len() {
+            return self.reader.read(b);
+        }
+        let n = self.fill_buf()?.read(b)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl Drop for Buffered<'_> {
+    fn drop(&mut self) {
+        self.take(0);
+    }
+}

@@ -1,0 +1,160 @@
+//! Bytes that are looked at in the ring: no copy, nothing lost or seen twice, and nobody moves them meanwhile.
+use crate::peer::{self, byte, write_all};
+use std::io::{BufRead, ErrorKind, Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const N: usize = 10_000_000;
+
+/// A pipe whose next bytes lie in its ring.
+fn with(bytes: &[u8]) -> (byway::Reader, byway::Writer) {
+    let (r, mut w) = byway::pipe().unwrap();
+    w.write_all(bytes).unwrap();
+    assert!(r.is_carried());
+    (r, w)
+}
+
+#[test]
+fn every_byte_once_and_in_order() {
+    let (mut r, mut w) = byway::pipe().unwrap();
+    let t = thread::spawn(move || write_all(&mut w, N).unwrap());
+    let (mut at, mut size, mut b) = (0, 1, r.buffered());
+    loop {
+        let seen = b.fill_buf().unwrap();
+        if seen.is_empty() {
+            break;
+        }
+        assert!(seen.iter().enumerate().all(|(i, &x)| x == byte(at + i)));
+        // All of them, some, none; and some by a read.
+        let k = seen.len().min(size);
+        b.consume(k);
+        at += k;
+        size = size * 5 / 2 % 70_001;
+        if size % 7 == 3 {
+            let mut some = [0; 500];
+            let n = b.read(&mut some).unwrap();
+            assert!(
+                some[..n]
+                    .iter()
+                    .enumerate()
+                    .all(|(i, &x)| x == byte(at + i))
+            );
+            at += n;
+        }
+    }
+    assert_eq!(at, N);
+    t.join().unwrap();
+}
+
+#[test]
+fn lines_of_a_fifo() {
+    let f = byway::Fifo::new(&format!("lines-{}", std::process::id())).unwrap();
+    let g = f.clone();
+    let t = thread::spawn(move || {
+        let mut w = g.writer().unwrap();
+        for k in 0..200_000 {
+            writeln!(w, "line {k}").unwrap();
+        }
+    });
+    let mut r = f.reader().unwrap();
+    for (k, line) in r.buffered().lines().enumerate() {
+        assert_eq!(line.unwrap(), format!("line {k}"));
+    }
+    t.join().unwrap();
+    f.remove().unwrap();
+}
+
+#[test]
+fn nothing_is_copied_and_what_is_left_stays() {
+    let (mut r, w) = with(b"hello");
+    let mut b = r.buffered();
+    let first = b.fill_buf().unwrap().as_ptr();
+    assert_eq!(b.fill_buf().unwrap(), b"hello");
+    b.consume(2);
+    let seen = b.fill_buf().unwrap();
+    assert_eq!(seen, b"llo");
+    assert_eq!(seen.as_ptr() as usize, first as usize + 2);
+    drop(b);
+    let mut rest = [0; 9];
+    assert_eq!(r.read(&mut rest).unwrap(), 3);
+    drop(w);
+    assert_eq!(r.buffered().fill_buf().unwrap(), b"");
+}
+
+/// The writer gives the pipe to the kernel while bytes of it are looked at: they stay until they are taken, and then so it is.
+#[test]
+fn a_hand_back_waits() {
+    let (mut r, w) = with(&(0..50_000).map(byte).collect::<Vec<_>>());
+    let mut b = r.buffered();
+    let n = b.fill_buf().unwrap().len();
+    assert!(n > 0);
+    let t = thread::spawn(move || w.into_fd().unwrap());
+    thread::sleep(Duration::from_millis(30));
+    assert!(!t.is_finished());
+    let seen = b.fill_buf().unwrap();
+    assert!(seen.iter().enumerate().all(|(i, &x)| x == byte(i)));
+    b.consume(1000);
+    drop(b);
+    drop(t.join().unwrap());
+    let mut rest = Vec::new();
+    r.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), 49_000);
+    assert!(rest.iter().enumerate().all(|(i, &x)| x == byte(1000 + i)));
+}
+
+/// What would wait for this thread itself says so.
+#[test]
+fn calls_of_the_same_thread_fail() {
+    let (mut r, mut w) = with(b"hello");
+    let mut other = r.try_clone().unwrap();
+    let mut b = r.buffered();
+    assert_eq!(b.fill_buf().unwrap(), b"hello");
+    let busy = Some(libc::EBUSY);
+    assert_eq!(other.read(&mut [0; 9]).unwrap_err().raw_os_error(), busy);
+    assert_eq!(w.write(b"x").unwrap_err().raw_os_error(), busy);
+    assert_eq!(
+        w.try_clone().unwrap().into_fd().unwrap_err().raw_os_error(),
+        busy
+    );
+    let q = byway::events::Queue::new().unwrap();
+    q.apply(byway::events::Change::write(&mut w)).unwrap();
+    let mut events = [Default::default(); 2];
+    assert_eq!(q.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
+    // Another pipe is another matter.
+    let (mut r2, _w2) = with(b"other");
+    assert_eq!(r2.read(&mut [0; 9]).unwrap(), 5);
+    b.consume(5);
+    assert_eq!(w.write(b"x").unwrap(), 1);
+    assert_eq!(q.wait(&mut events, None).unwrap(), 1);
+    assert_eq!(b.fill_buf().unwrap(), b"x");
+    drop(b);
+    assert_eq!(other.read(&mut [0; 9]).unwrap(), 1);
+    assert_eq!(
+        other.try_read(&mut [0; 9]).unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+}
+
+/// Who is killed while he looks has taken nothing.
+#[test]
+fn a_killed_reader_has_taken_nothing() {
+    let (mut r, mut w) = with(&(0..50_000).map(byte).collect::<Vec<_>>());
+    let mark = std::env::temp_dir().join(format!("byway-look-{}", std::process::id()));
+    let arg = format!("{} {}", peer::number(&r), mark.display());
+    let mut c = peer::start("look-forever", &arg, Some(peer::number(&r)));
+    let until = Instant::now() + peer::LONG;
+    while !mark.exists() {
+        assert!(Instant::now() < until);
+        thread::sleep(Duration::from_millis(1));
+    }
+    std::fs::remove_file(&mark).unwrap();
+    c.kill().unwrap();
+    c.wait().unwrap();
+    w.write_all(&(50_000..60_000).map(byte).collect::<Vec<_>>())
+        .unwrap();
+    drop(w);
+    let mut all = Vec::new();
+    r.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 60_000);
+    assert!(all.iter().enumerate().all(|(i, &x)| x == byte(i)));
+}
