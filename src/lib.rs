@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pipe()  Fifo      two ends: Reader, Writer    bytes: std's Read, Write and BufRead, with and without waiting, timed
-//! duplex()          two of each: Duplex       both ways
+//! duplex()          two of each: Duplex         both ways
 //! records()         Sender, Receiver            whole messages, many senders, many receivers
 //!   reserve, share ---> WriteGrant, Grant      one buffer, filled in place, handed over and shared without a copy
 //! ```

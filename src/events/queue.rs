@@ -56,7 +56,7 @@ impl Inner {
     }
 }
 
-/// An event queue in the shape of kqueue(2): see the [module](self).
+/// An event queue in the shape of kqueue(2): see [`events`](crate::events).
 pub struct Queue {
     inner: Arc<Inner>,
 }
