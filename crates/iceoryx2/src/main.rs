@@ -12,7 +12,6 @@ use byway_lab::native::case::Case;
 use byway_lab::native::run::{self, Done};
 use byway_lab::native::way::{self, Need, Receiver, Sender, Wait, Way};
 use byway_lab::native::{apart, place};
-use byway_lab::spin;
 use iceoryx2::config::Config;
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
@@ -109,7 +108,7 @@ impl<const N: usize> Topic<N> {
             _node: node,
             records,
             events,
-            sleeps: self.need.wait == Wait::Asleep,
+            need: self.need,
         })
     }
 }
@@ -118,19 +117,25 @@ struct Open<const N: usize> {
     _node: Node<ipc::Service>,
     records: publish_subscribe::PortFactory<ipc::Service, [u8; N], ()>,
     events: event::PortFactory<ipc::Service>,
-    sleeps: bool,
+    need: Need,
+}
+
+impl<const N: usize> Open<N> {
+    fn sleeps(&self) -> bool {
+        self.need.wait == Wait::Asleep
+    }
 }
 
 struct Source<const N: usize> {
     port: Publisher<ipc::Service, [u8; N], ()>,
     notifier: Option<Notifier<ipc::Service>>,
-    _open: Open<N>,
+    open: Open<N>,
 }
 
 struct Sink<const N: usize> {
     port: Subscriber<ipc::Service, [u8; N], ()>,
     listener: Option<Listener<ipc::Service>>,
-    _open: Open<N>,
+    open: Open<N>,
 }
 
 impl<const N: usize> Way for Topic<N> {
@@ -149,8 +154,8 @@ impl<const N: usize> Way for Topic<N> {
         let notifier = || open.events.notifier_builder().create().map_err(failed);
         Ok(Source {
             port,
-            notifier: open.sleeps.then(notifier).transpose()?,
-            _open: open,
+            notifier: open.sleeps().then(notifier).transpose()?,
+            open,
         })
     }
 
@@ -159,8 +164,8 @@ impl<const N: usize> Way for Topic<N> {
         let listener = || open.events.listener_builder().create().map_err(failed);
         Ok(Sink {
             port: open.records.subscriber_builder().create().map_err(failed)?,
-            listener: open.sleeps.then(listener).transpose()?,
-            _open: open,
+            listener: open.sleeps().then(listener).transpose()?,
+            open,
         })
     }
 }
@@ -193,7 +198,7 @@ impl<const N: usize> Sender for Source<N> {
         // A subscriber is connected when it first looks. Before that a record goes into its buffer, but who finds that full
         // does not wait.
         let mut got = Ok(0);
-        spin::until(|| {
+        self.open.need.until(|| {
             got = self.publish(i);
             !matches!(got, Ok(0))
         });
@@ -212,7 +217,7 @@ impl<const N: usize> Receiver for Sink<N> {
             l.blocking_wait(|_| {}).map_err(failed)?;
         }
         let mut got = Ok(None);
-        spin::until(|| {
+        self.open.need.until(|| {
             got = self.port.receive();
             !matches!(got, Ok(None))
         });

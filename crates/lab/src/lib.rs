@@ -24,7 +24,7 @@ mod ring;
 pub mod runner;
 pub mod scratch;
 mod shared;
-pub mod spin;
+mod spin;
 pub mod stats;
 pub mod table;
 pub mod workload;

@@ -114,15 +114,19 @@ impl Case {
         }
     }
 
-    /// What it asks of a way whose two processes are on these CPUs. On one of them nobody has anything from waiting awake.
+    /// What it asks of a way whose two processes are on these CPUs. On one nobody gains from waiting awake.
     pub fn need(self, cpus: &[usize]) -> Need {
+        let sharing = cpus.len() == 1;
         let wait = match self {
-            Case::RttSpin if cpus.len() > 1 => Wait::Awake,
+            Case::RttSpin if !sharing => Wait::Awake,
             Case::WakeSleep => Wait::Asleep,
             _ => Wait::Usual,
         };
-        let bytes = self.bytes();
-        Need { bytes, wait }
+        Need {
+            bytes: self.bytes(),
+            wait,
+            sharing,
+        }
     }
 
     /// Records of a run that count.
@@ -166,6 +170,7 @@ mod tests {
         assert_eq!(Case::RttSpin.need(&[0, 1]).wait, Wait::Awake);
         assert_eq!(Case::RttSpin.need(&[0]).wait, Wait::Usual);
         assert_eq!(Case::WakeSleep.need(&[0, 1]).wait, Wait::Asleep);
+        assert!(Case::RttSpin.need(&[0]).sharing && !Case::RttSpin.need(&[0, 1]).sharing);
         assert_eq!(Case::Oneway1m.need(&[0]).bytes, 1 << 20);
     }
 }

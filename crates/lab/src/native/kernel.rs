@@ -3,7 +3,6 @@
 //! Invariant: a receiver that waits awake asks for what is there at once, again and again; else it sleeps in its read.
 //! Not here: polling (poll(2) would be one call more).
 use super::way::{self, Need, Receiver, Sender, Wait, Way, end};
-use crate::spin;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -68,7 +67,7 @@ impl Kernel {
     fn end(&self, i: usize) -> End {
         End {
             object: self.object,
-            awake: self.need.wait == Wait::Awake,
+            need: self.need,
             fd: self.ends[i].as_raw_fd(),
             buffer: vec![1; self.need.bytes],
             seen: 0,
@@ -78,7 +77,7 @@ impl Kernel {
 
 pub struct End {
     object: Object,
-    awake: bool,
+    need: Need,
     /// The way's, which lives longer.
     fd: i32,
     buffer: Vec<u8>,
@@ -109,8 +108,8 @@ impl End {
             n = unsafe { libc::read(self.fd, rest.as_mut_ptr().cast(), rest.len()) };
             n >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
         };
-        if self.awake {
-            spin::until(read);
+        if self.need.wait == Wait::Awake {
+            self.need.until(read);
         } else {
             read();
         }

@@ -2,26 +2,26 @@
 //!
 //! Invariant: nothing is carried but the number of a record.
 //! Not here: anybody who sleeps.
-use super::way::{Receiver, Sender, Way};
+use super::way::{Need, Receiver, Sender, Way};
 use crate::child::now;
 use crate::shared::Shared;
-use crate::spin;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// A word that both processes see: how many were sent.
-pub struct Word(&'static AtomicU64);
+pub struct Word(Need, &'static AtomicU64);
 
 impl Word {
     /// # Errors
     /// No memory.
-    pub fn new() -> io::Result<Word> {
-        Ok(Word(&Shared::new(64)?.words(0, 1)[0]))
+    pub fn new(need: Need) -> io::Result<Word> {
+        Ok(Word(need, &Shared::new(64)?.words(0, 1)[0]))
     }
 }
 
 pub struct End {
+    need: Need,
     word: &'static AtomicU64,
     seen: u64,
 }
@@ -31,8 +31,11 @@ impl Way for Word {
     type Receiver<'a> = End;
 
     fn sender(&self) -> io::Result<End> {
-        let word = self.0;
-        Ok(End { word, seen: 0 })
+        Ok(End {
+            need: self.0,
+            word: self.1,
+            seen: 0,
+        })
     }
     fn receiver(&self) -> io::Result<End> {
         self.sender()
@@ -53,7 +56,7 @@ impl Receiver for End {
     fn receive(&mut self) -> io::Result<u64> {
         let next = self.seen + 1;
         // ORDER: as the sender.
-        spin::until(|| self.word.load(Acquire) == next);
+        self.need.until(|| self.word.load(Acquire) == next);
         self.seen = next;
         Ok(next - 1)
     }

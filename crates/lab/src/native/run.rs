@@ -63,7 +63,7 @@ pub fn run(case: Case, kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failu
         Kind::Unix => by(case, |need| Kernel::new(need, Object::Unix), cpus, n),
         Kind::Pipe => by(case, |need| Kernel::new(need, Object::Pipe), cpus, n),
         Kind::Eventfd => by(case, |need| Kernel::new(need, Object::Eventfd), cpus, n),
-        Kind::Limit if case == Case::RttSpin => by(case, |_| Word::new(), cpus, n),
+        Kind::Limit if case == Case::RttSpin => by(case, Word::new, cpus, n),
         Kind::Limit => {
             machine::bind(&cpus[..1]);
             let ns = limit::memcpy(case.bytes(), n);

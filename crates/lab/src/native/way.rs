@@ -15,6 +15,8 @@
 //! copy of a large one touches a byte of each page as well; in a grant or a loan only the number is touched, for what is
 //! measured is its way and not its pages.
 //! Not here: clocks, processes (run.rs).
+use crate::spin;
+use byway_sys::process;
 use std::io;
 
 /// What a way is wanted for.
@@ -22,6 +24,22 @@ use std::io;
 pub struct Need {
     pub bytes: usize,
     pub wait: Wait,
+    /// Both processes are on one CPU.
+    pub sharing: bool,
+}
+
+impl Need {
+    /// Looks again and again until `done`; where who waits keeps the CPU from who is waited for, that one has it between two
+    /// looks.
+    #[inline]
+    pub fn until(self, mut done: impl FnMut() -> bool) {
+        if !self.sharing {
+            return spin::until(done);
+        }
+        while !done() {
+            process::yield_now();
+        }
+    }
 }
 
 /// What who finds no record does.
