@@ -9,7 +9,7 @@
 //! unsafe: slices over shared memory. A peer that takes part never writes into a buffer after it shared it. One that does
 //! so all the same is a process of this user's, which could write into any memory of this process by ptrace(2) too
 //! (docs/threats.md); addresses and lengths are checked against the domain before they are used.
-//! Not here: how a grant travels (records.rs).
+//! Not here: how a grant travels (sender.rs, receiver.rs).
 use crate::home::Home;
 use crate::{collect, home, thread};
 use byway_mem::cache;

@@ -47,7 +47,9 @@ mod grant;
 mod home;
 mod kernel;
 mod reader;
+mod receiver;
 mod records;
+mod sender;
 mod thread;
 #[cfg(feature = "tokio")]
 pub mod tokio;
@@ -59,7 +61,9 @@ pub use duplex::{Duplex, duplex};
 pub use fifo::Fifo;
 pub use grant::{Grant, WriteGrant, reserve};
 pub use reader::Reader;
-pub use records::{Message, Receiver, SendError, Sender, records};
+pub use receiver::Receiver;
+pub use records::{Message, records};
+pub use sender::{SendError, Sender};
 pub use writer::Writer;
 
 use std::io;

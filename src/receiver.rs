@@ -1,0 +1,300 @@
+//! The end that records are received from.
+//!
+//! Invariant: a record is taken whole; one that the caller's buffer is too small for is kept for the next call.
+//! Not here: what a record is (records.rs), framing (crate pipe, record.rs).
+use crate::Reader;
+use crate::carried::Carried;
+use crate::events::{Inner, Kind};
+use crate::grant::{Grant, Sent};
+use crate::records::{COPIED, GRANTED, Message, Wait, too_long};
+use crate::sender::Sender;
+use byway_pipe::policy;
+use byway_pipe::record::{self, Found, HEAD, Head};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Weak;
+use std::time::Duration;
+
+/// The end that records are received from. Each record goes to one receiver.
+pub struct Receiver {
+    reader: Reader,
+    /// What a buffer was too small for.
+    kept: Option<Message>,
+}
+
+/// What there was.
+enum Next {
+    End,
+    /// So many bytes, in the caller's buffer.
+    Bytes(usize),
+    Message(Message),
+}
+
+impl Receiver {
+    /// Receives records from `reader`. Everybody who reads that pipe must do so.
+    pub fn new(reader: Reader) -> Receiver {
+        Receiver { reader, kept: None }
+    }
+
+    /// The pipe's end, to read bytes that were written as bytes: never where a record is.
+    pub fn reader(&mut self) -> &mut Reader {
+        &mut self.reader
+    }
+
+    /// The pipe's end.
+    pub fn into_inner(self) -> Reader {
+        self.reader
+    }
+
+    /// Another receiver from the same pipe.
+    ///
+    /// # Errors
+    /// No descriptor is free. `Unsupported`: the pipe is the kernel's alone, where two receivers would tear records.
+    pub fn try_clone(&self) -> io::Result<Receiver> {
+        if self.reader.carried.is_none() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this pipe has no shared memory, and only one receiver; share it behind a lock",
+            ));
+        }
+        self.reader.try_clone().map(Receiver::new)
+    }
+
+    /// The next record's bytes into `b`, and how many; waits for one. `None`: the last sender has closed.
+    ///
+    /// # Errors
+    /// EMSGSIZE (by `raw_os_error`): it is longer than `b`; the next call finds it again. `InvalidData`: what came is no record,
+    /// or a receiver was killed in the midst of one: make the pipe anew. `Interrupted`: a signal handler ran meanwhile.
+    #[inline]
+    pub fn receive(&mut self, b: &mut [u8]) -> io::Result<Option<usize>> {
+        self.get(b, Wait::Until(None))
+    }
+
+    /// The next record if it is there.
+    ///
+    /// # Errors
+    /// `WouldBlock`: none is; from now on the descriptor tells when there is. The others as [`Receiver::receive`].
+    pub fn try_receive(&mut self, b: &mut [u8]) -> io::Result<Option<usize>> {
+        self.get(b, Wait::Not)
+    }
+
+    /// As `receive`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// `TimedOut`: none came in that time. The others as [`Receiver::receive`].
+    pub fn receive_timeout(&mut self, b: &mut [u8], most: Duration) -> io::Result<Option<usize>> {
+        self.get(b, Wait::most(most))
+    }
+
+    /// The next record, whatever its length: a grant without a copy. `None`: the last sender has closed.
+    ///
+    /// # Errors
+    /// As [`Receiver::receive`].
+    pub fn message(&mut self) -> io::Result<Option<Message>> {
+        self.any(Wait::Until(None))
+    }
+
+    /// The next record, whatever its length, if it is there.
+    ///
+    /// # Errors
+    /// As [`Receiver::try_receive`].
+    pub fn try_message(&mut self) -> io::Result<Option<Message>> {
+        self.any(Wait::Not)
+    }
+
+    /// As `message`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// As [`Receiver::receive_timeout`].
+    pub fn message_timeout(&mut self, most: Duration) -> io::Result<Option<Message>> {
+        self.any(Wait::most(most))
+    }
+
+    #[inline]
+    fn get(&mut self, b: &mut [u8], wait: Wait) -> io::Result<Option<usize>> {
+        match self.next(b, wait)? {
+            Next::Bytes(n) => Ok(Some(n)),
+            Next::End => Ok(None),
+            Next::Message(m) => {
+                let Some(to) = b.get_mut(..m.len()) else {
+                    self.kept = Some(m);
+                    self.tell();
+                    return Err(too_long());
+                };
+                to.copy_from_slice(&m);
+                Ok(Some(m.len()))
+            }
+        }
+    }
+
+    fn any(&mut self, wait: Wait) -> io::Result<Option<Message>> {
+        let mut b = [0; Sender::INLINE];
+        Ok(match self.next(&mut b, wait)? {
+            Next::Bytes(n) => Some(Message::Copied(b[..n].to_vec())),
+            Next::End => None,
+            Next::Message(m) => Some(m),
+        })
+    }
+
+    /// Has it watched by a queue, as [`Reader`].
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        let kind = self.reader.watch(queue, key)?;
+        self.keep();
+        Ok(kind)
+    }
+
+    /// How much is kept here, for the queue that watches it.
+    fn keep(&self) {
+        if let Some(w) = self.reader.watched() {
+            w.keep(self.kept.as_ref().map_or(0, |m| HEAD + m.len()));
+        }
+    }
+
+    /// That has changed.
+    #[cold]
+    fn tell(&self) {
+        self.keep();
+        if let Some(w) = self.reader.watched() {
+            w.mark(false);
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, b: &mut [u8], wait: Wait) -> io::Result<Next> {
+        loop {
+            if let Some(n) = self.attempt(b, !matches!(wait, Wait::Not))? {
+                return Ok(n);
+            }
+            match wait {
+                Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
+                Wait::Until(t) => self.reader.sleep(t)?,
+            }
+        }
+    }
+
+    /// What is there; `None`: nothing, and the reader is armed.
+    #[inline]
+    fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
+        if let Some(m) = self.kept.take() {
+            self.tell();
+            return Ok(Some(Next::Message(m)));
+        }
+        let Some(c) = self.reader.carried else {
+            return self.piecewise(None, false);
+        };
+        let _turn = self.reader.turn();
+        let (me, ch) = (c.me(spin), c.channel);
+        let mut waited = !spin;
+        loop {
+            match record::take(&me, ch, b) {
+                Found::Taken(h) if h.kind == COPIED => return Ok(Some(Next::Bytes(h.len))),
+                Found::Taken(h) => return granted(&c, h, &b[..h.len]).map(Some),
+                Found::Long(h) if h.kind == COPIED => return Err(too_long()),
+                // A grant's few bytes have room of their own.
+                Found::Long(_) => {
+                    let mut own = [0; Sender::INLINE];
+                    if let Found::Taken(h) = record::take(&me, ch, &mut own) {
+                        let m = match h.kind {
+                            COPIED => Next::Message(Message::Copied(own[..h.len].to_vec())),
+                            _ => granted(&c, h, &own[..h.len])?,
+                        };
+                        return Ok(Some(m));
+                    }
+                }
+                Found::Damaged => return Err(damaged()),
+                Found::Elsewhere => {
+                    let was = ch.t();
+                    let ready = || record::changed(ch, was);
+                    if !waited && !was.closed() && !ch.m().valid() {
+                        waited = true;
+                        if policy::reader_waits(&me, &ch.reader, &ch.writer, ready) {
+                            continue;
+                        }
+                    }
+                    return self.piecewise(Some(&c), !waited);
+                }
+            }
+        }
+    }
+
+    /// The next record, read as a stream: from the kernel's pipe, or from both lanes.
+    #[cold]
+    fn piecewise(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
+        if let Some(c) = c
+            && !record::enter(&c.me(false), c.channel)
+        {
+            return Err(damaged());
+        }
+        let got = self.piece(c, spin);
+        if let Some(c) = c {
+            record::leave(c.channel);
+        }
+        got
+    }
+
+    fn piece(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
+        if let Some(c) = c {
+            record::begin(&c.me(false), c.channel);
+        }
+        let mut head = [0; HEAD];
+        let n = match self.reader.attempt(&mut head, spin)? {
+            None => return Ok(None),
+            Some(0) => return Ok(Some(Next::End)),
+            Some(n) => n,
+        };
+        self.fill(&mut head[n..])?;
+        let Some(h) = Head::from_bytes(head) else {
+            return Err(damaged());
+        };
+        let mut b = vec![0; h.len];
+        self.fill(&mut b)?;
+        match (h.kind, c) {
+            (COPIED, _) => Ok(Some(Next::Message(Message::Copied(b)))),
+            (_, Some(c)) => granted(c, h, &b).map(Some),
+            (_, None) => Err(damaged()),
+        }
+    }
+
+    /// The rest of a record, which was written whole.
+    fn fill(&mut self, b: &mut [u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < b.len() {
+            match self.reader.attempt(&mut b[at..], true)? {
+                Some(0) => return Err(damaged()),
+                Some(n) => at += n,
+                None => match self.reader.sleep(None) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    r => r?,
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The grant that a record's bytes tell of.
+fn granted(c: &Carried, h: Head, b: &[u8]) -> io::Result<Next> {
+    let sent = (h.kind == GRANTED).then(|| b.try_into().ok().map(Sent::from_bytes));
+    sent.flatten()
+        .and_then(|s| Grant::receive(s, c.holder()))
+        .map(|g| Next::Message(Message::Shared(g)))
+        .ok_or_else(damaged)
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "what the pipe holds is no record: somebody wrote bytes into it, or a receiver was killed in the midst of a record; make the pipe anew",
+    )
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+impl AsRawFd for Receiver {
+    fn as_raw_fd(&self) -> i32 {
+        self.reader.as_raw_fd()
+    }
+}

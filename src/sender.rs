@@ -1,0 +1,275 @@
+//! The end that records are sent into.
+//!
+//! Invariant: a record that could not be sent left nothing in the stream, and its grant is the caller's again.
+//! Not here: what a record is (records.rs), how a sleep ends (writer.rs).
+use crate::Writer;
+use crate::events::{Inner, Kind};
+use crate::grant::{Grant, reserve};
+use crate::records::{COPIED, GRANTED, Wait};
+use crate::writer::Tried;
+use byway_pipe::channel::Channel;
+use byway_pipe::record::{self, HEAD, Head};
+use byway_sys::{file, process};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+/// Grants that fly in one pipe before it counts as full: so many, and so many bytes of memory. A pipe whose receiver is slow
+/// makes its senders wait, as any; it does not take all of the memory.
+const FLYING: usize = 128;
+/// Half of what the allocator keeps at hand: a stream of large ones goes round in memory that is there.
+const FLYING_BYTES: usize = 8 << 20;
+/// Looks at a receiver that lets grants land one by one, before its sender sleeps: some ten microseconds.
+const SPINS: u32 = 200;
+
+/// Between two looks whether grants in a FIFO have landed, us.
+const LAND_US: u64 = 100;
+
+/// The end that records are sent into.
+pub struct Sender {
+    writer: Writer,
+    /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below R has landed.
+    flying: VecDeque<(u64, usize)>,
+}
+
+/// A grant that could not be sent, and why.
+#[derive(Debug)]
+pub struct SendError {
+    /// What was to be sent.
+    pub grant: Grant,
+    /// Why it was not.
+    pub error: io::Error,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "the grant was not sent: {}", self.error)
+    }
+}
+impl std::error::Error for SendError {}
+impl From<SendError> for io::Error {
+    fn from(e: SendError) -> io::Error {
+        e.error
+    }
+}
+
+impl Sender {
+    /// The longest record that travels in the stream itself, bytes; a longer one is copied into a buffer of its own.
+    pub const INLINE: usize = record::MOST;
+
+    /// Sends records through `writer`. Everybody who writes into that pipe must do so, and its readers must receive.
+    pub fn new(writer: Writer) -> Sender {
+        Sender {
+            writer,
+            flying: VecDeque::new(),
+        }
+    }
+
+    /// The pipe's end, to write bytes that its reader will read as bytes: never while a record is expected.
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// The pipe's end.
+    pub fn into_inner(self) -> Writer {
+        self.writer
+    }
+
+    /// Has it watched by a queue, as [`Reader`].
+    pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
+        self.writer.watch(queue, key)
+    }
+
+    /// Another sender into the same pipe.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn try_clone(&self) -> io::Result<Sender> {
+        self.writer.try_clone().map(Sender::new)
+    }
+
+    /// Sends a record; waits for room.
+    ///
+    /// # Errors
+    /// `BrokenPipe`: nobody receives. `Interrupted`: a signal handler ran before it was sent. `Unsupported`: longer than
+    /// [`Sender::INLINE`], and nothing can be carried here. `OutOfMemory`: see [`reserve`].
+    #[inline]
+    pub fn send(&mut self, b: &[u8]) -> io::Result<()> {
+        self.put(b, Wait::Until(None))
+    }
+
+    /// Sends a record if there is room.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is none; from now on the descriptor tells when there is. The others as [`Sender::send`].
+    pub fn try_send(&mut self, b: &[u8]) -> io::Result<()> {
+        self.put(b, Wait::Not)
+    }
+
+    /// As `send`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// `TimedOut`: there was no room in that time. The others as [`Sender::send`].
+    pub fn send_timeout(&mut self, b: &[u8], most: Duration) -> io::Result<()> {
+        self.put(b, Wait::most(most))
+    }
+
+    /// Sends a buffer without copying it; waits for room.
+    ///
+    /// # Errors
+    /// The grant, and an error as of [`Sender::send`].
+    pub fn send_grant(&mut self, g: Grant) -> Result<(), SendError> {
+        self.lend(g, Wait::Until(None))
+    }
+
+    /// Sends a buffer without copying it, if there is room.
+    ///
+    /// # Errors
+    /// The grant, and an error as of [`Sender::try_send`].
+    pub fn try_send_grant(&mut self, g: Grant) -> Result<(), SendError> {
+        self.lend(g, Wait::Not)
+    }
+
+    /// As `send_grant`, waiting no longer than `most`.
+    ///
+    /// # Errors
+    /// The grant, and an error as of [`Sender::send_timeout`].
+    pub fn send_grant_timeout(&mut self, g: Grant, most: Duration) -> Result<(), SendError> {
+        self.lend(g, Wait::most(most))
+    }
+
+    #[inline]
+    fn put(&mut self, b: &[u8], wait: Wait) -> io::Result<()> {
+        if b.len() <= Sender::INLINE {
+            return self.write(COPIED, b, wait, u64::MAX);
+        }
+        let mut g = reserve(b.len())?;
+        g.copy_from_slice(b);
+        self.lend(g.share()?, wait).map_err(|e| e.error)
+    }
+
+    fn lend(&mut self, grant: Grant, wait: Wait) -> Result<(), SendError> {
+        let Some(c) = self.writer.carried else {
+            let error = io::Error::new(
+                io::ErrorKind::Unsupported,
+                crate::why_not_carried().unwrap_or_else(|| {
+                    "this pipe is not one that this library made: only its bytes can be used".into()
+                }),
+            );
+            return Err(SendError { grant, error });
+        };
+        let to = c.holder();
+        let sent = match grant.lend(to) {
+            Ok(s) => s,
+            Err(error) => return Err(SendError { grant, error }),
+        };
+        let (room, ch) = (grant.room(), c.channel);
+        // What counts as full for a grant; other records may fill the ring.
+        let full = self.flies_enough(ch);
+        if full
+            && ch.is_fifo()
+            && let Err(error) = self.land(ch, wait)
+        {
+            grant.unlend(sent, to);
+            return Err(SendError { grant, error });
+        }
+        let most = if full && !ch.is_fifo() { 0 } else { u64::MAX };
+        match self.write(GRANTED, &sent.to_bytes(), wait, most) {
+            Ok(()) => {
+                let r = ch.h().r();
+                self.flying.push_back((ch.t().wide(r), room));
+                Ok(())
+            }
+            Err(error) => {
+                grant.unlend(sent, to);
+                Err(SendError { grant, error })
+            }
+        }
+    }
+
+    /// Whether as many of this sender's grants fly as may; waits a little for receivers that are at work.
+    fn flies_enough(&mut self, ch: &Channel) -> bool {
+        // R has 40 bits (word.rs), and a ring is far below 2^32.
+        let flies =
+            |pos: u64, r: u64| (1..1 << 32).contains(&(pos.wrapping_sub(r) & ((1 << 40) - 1)));
+        let mut enough = |r: u64| {
+            while self.flying.front().is_some_and(|f| !flies(f.0, r)) {
+                self.flying.pop_front();
+            }
+            let bytes: usize = self.flying.iter().map(|f| f.1).sum();
+            self.flying.len() >= FLYING || bytes >= FLYING_BYTES
+        };
+        (0..SPINS).all(|_| {
+            let full = enough(ch.h().r());
+            if full {
+                std::hint::spin_loop();
+            }
+            full
+        })
+    }
+
+    /// Of a FIFO, whose ring counts as full only when it is (fifo.rs moves its oldest page): waits until grants have landed, or
+    /// nobody reads any more, which the write will tell. The descriptor does not tell of it.
+    fn land(&mut self, ch: &Channel, wait: Wait) -> io::Result<()> {
+        while self.flies_enough(ch) && !file::reader_gone(self.writer.as_raw_fd() as usize) {
+            match wait {
+                Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
+                Wait::Until(Some(t)) if Instant::now() >= t => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "as many grants fly as may: the receiver does not receive",
+                    ));
+                }
+                Wait::Until(_) => process::nap(LAND_US),
+            }
+        }
+        Ok(())
+    }
+
+    /// A record's head and bytes by one write, which is whole or not at all.
+    #[inline]
+    fn write(&mut self, kind: u8, b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
+        let mut whole = [MaybeUninit::<u8>::uninit(); libc::PIPE_BUF];
+        let head = Head { kind, len: b.len() }.to_bytes();
+        let n = HEAD + b.len();
+        // SAFETY: `b` is at most `INLINE` long, so both fit; the first `n` bytes are written before they are read.
+        let whole = unsafe {
+            let p = whole.as_mut_ptr().cast::<u8>();
+            p.copy_from_nonoverlapping(head.as_ptr(), HEAD);
+            p.add(HEAD).copy_from_nonoverlapping(b.as_ptr(), b.len());
+            std::slice::from_raw_parts(p, n)
+        };
+        let mut done = 0;
+        loop {
+            match self
+                .writer
+                .attempt_within(whole, &mut done, !matches!(wait, Wait::Not), most)
+            {
+                Tried::All => return Ok(()),
+                Tried::Failed(e) => return Err(crate::writer::error(e)),
+                Tried::Full => {}
+            }
+            match wait {
+                // Up to PIPE_BUF bytes are written whole (POSIX write); a kernel that did otherwise gets the rest.
+                Wait::Not if done == 0 => return Err(io::ErrorKind::WouldBlock.into()),
+                Wait::Until(t) if done == 0 => self.writer.sleep(t).map(|_| ())?,
+                _ => self.writer.sleep(None).map(|_| ())?,
+            }
+        }
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.writer.as_fd()
+    }
+}
+impl AsRawFd for Sender {
+    fn as_raw_fd(&self) -> i32 {
+        self.writer.as_raw_fd()
+    }
+}
