@@ -18,6 +18,7 @@ step cargo test --release --package byway-mem --features crash --quiet
 step cargo test --package byway-mem --features crash --quiet
 step cargo test --package byway-pipe --quiet
 step ci/loom.sh
+step ci/miri.sh
 step ci/model.sh
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --

@@ -8,6 +8,8 @@
 pub mod clock;
 pub mod errno;
 pub mod file;
+#[cfg(miri)]
+mod interpreter;
 pub mod process;
 pub mod rseq;
 pub mod sync;

@@ -46,6 +46,10 @@ pub const BUCKET_ITEMS: usize = 16;
 
 /// This thread's area, if the C library registered it (glibc 2.35 and later, unless switched off).
 pub fn area() -> Option<&'static Area> {
+    if cfg!(miri) {
+        // It has no such symbols.
+        return None;
+    }
     let (tp, offset, size): (usize, *const isize, *const u32);
     // Weak: a C library before 2.35 has neither. The addresses come by hand: the compiler takes the address of a
     // `static` for not null, and would leave the check out.

@@ -4,6 +4,9 @@
 //! Not here: retries, cancellation points.
 //! Source: syscall(2), System V AMD64 ABI A.2.1.
 use crate::errno::Ret;
+#[cfg(miri)]
+pub use crate::interpreter::call6;
+#[cfg(not(miri))]
 use core::arch::asm;
 
 pub mod nr {
@@ -92,6 +95,7 @@ pub mod nr {
 ///
 /// # Safety
 /// The caller owns every pointer among the arguments, as that call's manual page demands.
+#[cfg(not(miri))]
 #[inline]
 pub unsafe fn call6(n: usize, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Ret {
     let r: isize;
