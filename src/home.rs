@@ -10,7 +10,7 @@
 //! `memory` through a mapping, which no program that closes descriptors takes away, and one on `users` through a descriptor,
 //! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes.
 //! unsafe: maps the domain. Not here: channels.
-use crate::folder;
+use byway_folder as folder;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
 use byway_sys::{clock, process};

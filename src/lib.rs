@@ -42,7 +42,6 @@ mod collect;
 mod duplex;
 pub mod events;
 mod fifo;
-mod folder;
 mod grant;
 mod home;
 mod kernel;

@@ -5,6 +5,7 @@
 //! Not here: the layout (crate mem), who shares it (members.rs), the work while the command runs (service.rs).
 use crate::flags::Memory;
 use crate::members;
+pub use byway_folder::{folder, usable};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::layout::{CHANNELS, Geometry, MAGIC};
@@ -13,7 +14,7 @@ use byway_pipe::channel::{Channel, Why};
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -25,45 +26,6 @@ pub struct Run {
     pub(crate) domain: Domain,
     /// What `explain` will say of channels that were collected.
     pub(crate) gone: Mutex<Vec<String>>,
-}
-
-/// The folder of this user's domains.
-pub fn folder() -> PathBuf {
-    // SAFETY: geteuid has no preconditions.
-    let uid = unsafe { libc::geteuid() };
-    std::env::var_os("BYWAY_SHM").map_or_else(
-        || PathBuf::from(format!("/dev/shm/byway-{uid}")),
-        PathBuf::from,
-    )
-}
-
-/// Makes the folder if it is not there: this user's, and writable by nobody else.
-///
-/// # Errors
-/// A sentence: what is wrong with it, and what to try.
-pub fn usable(dir: &Path) -> Result<(), String> {
-    let say = |e: std::io::Error| {
-        format!(
-            "shared-memory folder {}: {e}; set BYWAY_SHM to a folder of yours on a tmpfs",
-            dir.display()
-        )
-    };
-    match fs::DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(say(e)),
-        _ => {}
-    }
-    let m = match fs::symlink_metadata(dir) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        m => m.map_err(say)?,
-    };
-    // SAFETY: geteuid has no preconditions.
-    if !m.is_dir() || m.uid() != unsafe { libc::geteuid() } || m.mode() & 0o022 != 0 {
-        return Err(format!(
-            "shared-memory folder {}: not a folder that only you can write; chmod 700 it, remove it, or set BYWAY_SHM to another",
-            dir.display()
-        ));
-    }
-    Ok(())
 }
 
 impl Run {

@@ -1,7 +1,7 @@
-//! The user's folder of shared memory.
+//! The user's folder of shared memory, which the runs' domains and the native library's have in common.
 //!
 //! Invariant: a folder is used only if it is this user's and nobody else can write into it.
-//! Not here: what lies in it.
+//! Not here: what lies in it. It is a crate of its own because it needs std, which the preload library's crates have not.
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -21,7 +21,8 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Makes the folder `dir` if it is not there, and checks whose it is.
+/// Makes the folder `dir` if it is not there, and checks whose it is. One that somebody removes meanwhile, because it is empty,
+/// is no error: its user finds out, and tries again.
 ///
 /// # Errors
 /// A sentence: what is wrong with it, and what to try.
@@ -36,7 +37,10 @@ pub fn usable(dir: &Path) -> Result<(), String> {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(say(e)),
         _ => {}
     }
-    let m = fs::symlink_metadata(dir).map_err(say)?;
+    let m = match fs::symlink_metadata(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        m => m.map_err(say)?,
+    };
     if !m.is_dir() || m.uid() != user() || m.mode() & 0o022 != 0 {
         return Err(format!(
             "shared-memory folder {}: not a folder that only you can write; chmod 700 it, remove it, or set BYWAY_SHM to another",
