@@ -31,7 +31,7 @@ pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
 }
 
 pub fn total(plan: &Plan) -> usize {
-    if plan.quick { 64 << 20 } else { 256 << 20 }
+    if plan.quick { 64 << 20 } else { 128 << 20 }
 }
 
 /// Bytes that warm up.

@@ -75,13 +75,13 @@ pub struct Runs {
 impl Runs {
     /// Of the cells that take no time.
     fn most(quick: bool) -> Runs {
-        let (count, warm_ms) = if quick { (2, 10) } else { (10, 20) };
+        let (count, warm_ms) = if quick { (2, 10) } else { (5, 20) };
         Runs { count, warm_ms }
     }
 
     /// Fewer where each takes long.
     pub fn of(cell: Cell, quick: bool) -> Runs {
-        let us = if quick { 60_000.0 } else { 200_000.0 };
+        let us = if quick { 60_000.0 } else { 100_000.0 };
         let most = Runs::most(quick);
         Runs {
             count: ((us / cell.about()) as usize).clamp(1, most.count),
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn small_cells_have_all_runs_and_each_has_some() {
-        for (quick, all) in [(false, 10), (true, 2)] {
+        for (quick, all) in [(false, 5), (true, 2)] {
             let n = |c| Runs::of(c, quick).count;
             assert_eq!(n(cells()[0]), all);
             assert!(cells().into_iter().all(|c| n(c) >= 1));

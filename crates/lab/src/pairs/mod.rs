@@ -283,12 +283,13 @@ impl Workload for Pairs {
             Bench::Pipeflex => (16, 100),
             Bench::LatPipe | Bench::Grep => (3, 20),
         };
-        // Ten workers of fifo have the hundred runs of the source.
-        let least = if self.bench == Bench::Fifo { 10 } else { 7 };
+        // Twenty workers of fifo have the hundred runs of the source.
+        let least = if self.bench == Bench::Fifo { 20 } else { 7 };
+        // Theirs warm up by themselves.
+        let warm = matches!(self.bench, Bench::Fifo | Bench::BwPipe);
         Limits {
             least: if self.plan.quick { 5 } else { least },
-            // Workers warm up by themselves.
-            warm: usize::from(!self.plan.quick),
+            warm: usize::from(!warm && !self.plan.quick),
             ..Limits::usual(self.plan.quick, quick, full)
         }
     }
