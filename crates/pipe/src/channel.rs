@@ -447,7 +447,8 @@ impl<'a> Ring<'a> {
     /// That entry.
     #[inline]
     pub fn slot(self, at: u64) -> &'a AtomicU32 {
-        &self.table[self.entry(at) % self.table.len()]
+        // Tables are powers of two long.
+        &self.table[self.entry(at) & (self.table.len() - 1)]
     }
 
     /// Whether position `at` has a cluster.

@@ -84,7 +84,15 @@ impl<'a> Cursor<'a> {
         c
     }
     /// Asks `access` about the next `n` bytes.
-    pub fn check(mut self, n: usize, access: impl Fn(usize, usize) -> bool) -> bool {
+    #[inline]
+    pub fn check(&self, n: usize, access: impl Fn(usize, usize) -> bool) -> bool {
+        let (base, len) = self.run();
+        if n <= len {
+            return access(base, n);
+        }
+        self.check_each(n, access)
+    }
+    fn check_each(mut self, n: usize, access: impl Fn(usize, usize) -> bool) -> bool {
         let mut left = n;
         while left > 0 {
             let (base, len) = self.run();
@@ -106,7 +114,20 @@ impl<'a> Cursor<'a> {
     /// # Safety
     /// `check` allowed them; the ring's places are the caller's.
     #[inline]
-    pub unsafe fn to_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
+    pub unsafe fn to_ring(&self, ring: Ring, at: u64, n: usize) {
+        let ((base, len), (p, wrap)) = (self.run(), ring.run(at));
+        // SAFETY: the caller's promise; `n` bytes are inside both runs, or it is done piece by piece.
+        unsafe {
+            if n <= len.min(wrap) {
+                move_bytes(p, base as *const u8, n);
+            } else {
+                self.each_to_ring(ring, at, n);
+            }
+        }
+    }
+    /// # Safety
+    /// As [`Cursor::to_ring`].
+    unsafe fn each_to_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
         while n > 0 {
             let (base, len) = self.run();
             let (p, wrap) = ring.run(at);
@@ -116,12 +137,9 @@ impl<'a> Cursor<'a> {
             }
             // SAFETY: the caller's promise; `k` stays inside both runs.
             unsafe { move_bytes(p, base as *const u8, k) };
-            n -= k;
-            if n == 0 {
-                return;
-            }
             self.advance(k);
             at += k as u64;
+            n -= k;
         }
     }
     /// `n` bytes of the ring from position `at` to here.
@@ -129,7 +147,20 @@ impl<'a> Cursor<'a> {
     /// # Safety
     /// As [`Cursor::to_ring`].
     #[inline]
-    pub unsafe fn from_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
+    pub unsafe fn from_ring(&self, ring: Ring, at: u64, n: usize) {
+        let ((base, len), (p, wrap)) = (self.run(), ring.run(at));
+        // SAFETY: the caller's promise; `n` bytes are inside both runs, or it is done piece by piece.
+        unsafe {
+            if n <= len.min(wrap) {
+                move_bytes(base as *mut u8, p, n);
+            } else {
+                self.each_from_ring(ring, at, n);
+            }
+        }
+    }
+    /// # Safety
+    /// As [`Cursor::to_ring`].
+    unsafe fn each_from_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
         while n > 0 {
             let (base, len) = self.run();
             let (p, wrap) = ring.run(at);
@@ -139,12 +170,9 @@ impl<'a> Cursor<'a> {
             }
             // SAFETY: the caller's promise; `k` stays inside both runs.
             unsafe { move_bytes(base as *mut u8, p, k) };
-            n -= k;
-            if n == 0 {
-                return;
-            }
             self.advance(k);
             at += k as u64;
+            n -= k;
         }
     }
 }

@@ -259,7 +259,7 @@ pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
     // The gain, and above it how often this was asked: now and then it is tried again.
     let word = r.0.gain.load(Relaxed).wrapping_add(1 << 16);
     r.0.gain.store(word, Relaxed);
-    if word & 0xffff < 64 && word >> 16 & 511 != 0 {
+    if word & 0xffff < 64 && word >> 16 & 127 != 0 {
         return false;
     }
     let head = me.domain.header();
