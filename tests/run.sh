@@ -116,6 +116,17 @@ G
     is "Go reads the rest" "$("$byway" run -- bash -c 'cat text | { read -r _; ./gocat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
   fi
 fi
+# Every Rust program begins with a poll of its standard descriptors for no event: such a pipe is carried; one polled for bytes is not.
+cat >polls.py <<'P'
+import os, select, sys
+p = select.poll()
+p.register(0, int(sys.argv[1]))
+p.poll(0)
+while os.read(0, 65536): pass
+P
+polled() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | python3 polls.py $1" 2>&1 | grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'; }
+is "polled for hang-up" "$(polled 0)" 1
+is "polled for bytes" "$(polled 1)" 0
 # FIFOs between runs: started in either order; the run that serves them all ends, or is killed, in between.
 carried() { grep -q "fifo:.* [1-9][0-9]* bytes carried" "$1" && echo yes || cat "$1"; }
 mkfifo -m 600 ff; big=$(head -c 300M /dev/zero | md5sum)

@@ -255,9 +255,15 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
             let n = a1.min(65536);
             if access::allowed(a0, n * 8, false) {
                 for k in 0..n {
-                    // SAFETY: the array was checked.
-                    let fd = unsafe { ((a0 + k * 8) as *const i32).read_unaligned() };
-                    if fd >= 0 {
+                    // SAFETY: the array was checked; struct pollfd is fd, events, revents.
+                    let (fd, events) = unsafe {
+                        let entry = a0 + k * 8;
+                        let fd = (entry as *const i32).read_unaligned();
+                        (fd, ((entry + 4) as *const i16).read_unaligned())
+                    };
+                    // Without events it asks for hang-up and error alone, which tell of ends and not of bytes: they are
+                    // the kernel's at any time. So every Rust program begins, on its standard descriptors.
+                    if fd >= 0 && events != 0 {
                         up(fd as usize, Why::Readiness);
                     }
                 }
