@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
     pub fn check(&self, n: usize, access: impl Fn(usize, usize) -> bool) -> bool {
         let (base, len) = self.run();
         if n <= len {
-            return access(base, n);
+            return n == 0 || access(base, n);
         }
         self.check_each(n, access)
     }
