@@ -258,10 +258,13 @@ impl Fifos {
         let me = me(&user(self.domain));
         let own = std::process::id();
         for h in holders(key).into_iter().filter(|h| h.pid != own) {
-            // LINUX fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads. Then nobody needs the bytes now, and
-            // the open of one who does is an event. Not O_RDWR: for a moment a writer would find a reader.
+            // LINUX proc_pid_fd(5): the link's own mode tells how it was opened. As it was: of that kind there is one already, so
+            // nobody who waits in open(2) is let through by ours. fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads.
+            // Then nobody needs the bytes now, and the open of one who does is an event.
+            let reads = fs::symlink_metadata(&h.path).is_ok_and(|m| m.mode() & 0o400 != 0);
             let f = fs::OpenOptions::new()
-                .write(true)
+                .read(reads)
+                .write(!reads)
                 .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
                 .open(&h.path);
             if let Ok(f) = f {

@@ -232,8 +232,12 @@ pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
 
 /// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go.
 fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
-    let tmp = file::reopen(fd);
-    let tmp_fd = if failed(tmp) { fd } else { tmp as usize };
+    // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
+    let empty = ch.t().wide(r) == r && !ch.m().valid();
+    let tmp = (!empty)
+        .then(|| file::reopen(fd))
+        .filter(|tmp| !failed(*tmp));
+    let tmp_fd = tmp.map_or(fd, |tmp| tmp as usize);
     let size = ch.facts.0.size.load(Relaxed) as usize;
     if ch.m().valid() && ch.m().p() > r {
         pump_locked(ch, tmp_fd, r, me);
@@ -261,7 +265,7 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, size);
     }
     ch.facts.0.shrunk.store(0, Relaxed);
-    if !failed(tmp) {
+    if let Some(tmp) = tmp {
         file::close(tmp as usize);
     }
     closed(me, ch, pos);

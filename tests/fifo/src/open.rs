@@ -15,7 +15,8 @@ use std::thread;
 
 cases! {
     each: nonblocking_writer_enxio read_write_never_waits writers_come_and_go left_bytes_go_with_the_last_end
-        left_bytes_stay_with_one_end create_and_truncate_do_nothing by_the_number_of_a_descriptor;
+        left_bytes_stay_with_one_end create_and_truncate_do_nothing by_the_number_of_a_descriptor
+        only_a_writer_lets_a_reader_through;
     once: threads_meet processes_meet readers_wait_for_one_writer write_and_read_of_std lives_by_std
         ends_change_hands_in_mid_stream;
 }
@@ -242,6 +243,27 @@ fn by_the_number_of_a_descriptor(heat: Heat) {
     drop((w, w2));
     at_eof(&r);
     at_eof(&r2);
+}
+
+/// Whatever another holder asks of the FIFO: an open that waits for a writer is ended by a writer.
+fn only_a_writer_lets_a_reader_through(heat: Heat) {
+    let (path, r, w) = hot(heat);
+    drop(w);
+    let name = path.clone();
+    let (waits, task) = sleeper(move || {
+        let mut b = [0; 10];
+        reader(&name).read(&mut b).expect("read")
+    });
+    asleep(task);
+    assert_eq!(kernel::poll(&r, libc::POLLIN, 0) & libc::POLLIN, 0);
+    asleep(task);
+    let w = writer(&path);
+    put(&w, 10, 0, 10);
+    assert_eq!(
+        waits.join().expect("reader"),
+        10,
+        "an EOF before the writer"
+    );
 }
 
 /// fs::write and fs::read, which ask a FIFO for its size and position first.
