@@ -257,14 +257,23 @@ impl Fifos {
         }
         let me = me(&user(self.domain));
         let own = std::process::id();
-        for h in holders(key).into_iter().filter(|h| h.pid != own) {
-            // LINUX proc_pid_fd(5): the link's own mode tells how it was opened. As it was: of that kind there is one already, so
-            // nobody who waits in open(2) is let through by ours. fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads.
-            // Then nobody needs the bytes now, and the open of one who does is an event.
-            let reads = fs::symlink_metadata(&h.path).is_ok_and(|m| m.mode() & 0o400 != 0);
+        // LINUX proc_pid_fd(5): the link's own mode tells how it was opened. Ours is as one that there is, so nobody who waits
+        // in open(2) is let through by it; as a writer if there is one: a reader, for a moment, is one that a writer finds
+        // where it should get EPIPE. fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads. Then nobody needs the bytes
+        // now, and the open of one who does is an event.
+        let mut all: Vec<_> = holders(key)
+            .into_iter()
+            .filter(|h| h.pid != own)
+            .map(|h| {
+                let mode = fs::symlink_metadata(&h.path).map_or(0, |m| m.mode());
+                (mode & 0o200 != 0, h)
+            })
+            .collect();
+        all.sort_by_key(|(writes, _)| !writes);
+        for (writes, h) in all {
             let f = fs::OpenOptions::new()
-                .read(reads)
-                .write(!reads)
+                .read(!writes)
+                .write(writes)
                 .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
                 .open(&h.path);
             if let Ok(f) = f {
