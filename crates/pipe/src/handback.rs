@@ -32,19 +32,18 @@ pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
 }
 
 /// Reads up to `n` bytes of K into the ring at `at`. Returns how many.
-fn pull(tmp: usize, ring: Ring, mut at: u64, n: usize) -> usize {
-    let mut got = 0;
-    while got < n {
-        let (p, wrap) = ring.run(at);
-        // SAFETY: the places are free and ours; `wrap` stays inside the cluster.
-        let k = unsafe { call3(nr::READ, tmp, p as usize, wrap.min(n - got)) };
-        if k <= 0 {
-            break;
-        }
-        got += k as usize;
-        at += k as u64;
+///
+/// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, a stranger who has just opened a FIFO could read
+/// between them, and would miss what the first has taken.
+fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
+    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
+    let c = runs(ring, at, n, &mut v);
+    if c == 0 {
+        return 0;
     }
-    got
+    // SAFETY: the places are free and ours; the runs lie inside clusters of the ring.
+    let k = unsafe { call3(nr::READV, tmp, v.as_ptr() as usize, c) };
+    k.max(0) as usize
 }
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
