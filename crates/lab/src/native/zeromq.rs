@@ -92,7 +92,7 @@ pub fn version() -> io::Result<[i32; 3]> {
 }
 
 pub struct Zeromq {
-    library: Library,
+    zmq: Library,
     bytes: usize,
     address: CString,
 }
@@ -104,7 +104,7 @@ impl Zeromq {
         static WAYS: AtomicU64 = AtomicU64::new(0);
         let (me, way) = (std::process::id(), WAYS.fetch_add(1, Relaxed));
         Ok(Zeromq {
-            library: Library::load()?,
+            zmq: Library::load()?,
             bytes: need.bytes,
             address: CString::new(format!("ipc://@byway-zeromq-{me}-{way}"))?,
         })
@@ -112,14 +112,14 @@ impl Zeromq {
 
     /// A socket in a context of its own: made after the fork, as its thread has to be.
     fn open(&self, kind: c_int) -> io::Result<Socket<'_>> {
-        let l = &self.library;
+        let l = &self.zmq;
         // SAFETY: a context that is ours until the socket is dropped.
         let context = unsafe { (l.ctx_new)() };
         if context.is_null() {
             return Err(io::Error::last_os_error());
         }
         let mut s = Socket {
-            library: l,
+            zmq: l,
             context,
             socket: std::ptr::null_mut(),
             bytes: self.bytes,
@@ -160,7 +160,7 @@ fn done(r: c_int) -> io::Result<()> {
 }
 
 pub struct Socket<'a> {
-    library: &'a Library,
+    zmq: &'a Library,
     context: *mut c_void,
     socket: *mut c_void,
     bytes: usize,
@@ -171,9 +171,9 @@ impl Drop for Socket<'_> {
         // SAFETY: ours, and not used again; a socket that could not be made is none.
         unsafe {
             if !self.socket.is_null() {
-                (self.library.close)(self.socket);
+                (self.zmq.close)(self.socket);
             }
-            (self.library.ctx_term)(self.context);
+            (self.zmq.ctx_term)(self.context);
         }
     }
 }
@@ -183,8 +183,8 @@ impl Socket<'_> {
     fn bytes<'a>(&self, m: &'a mut Message) -> &'a mut [u8] {
         // SAFETY: a message that was made, and that has so many bytes for as long as it is not sent or closed.
         unsafe {
-            let n = (self.library.msg_size)(m);
-            std::slice::from_raw_parts_mut((self.library.msg_data)(m).cast(), n)
+            let n = (self.zmq.msg_size)(m);
+            std::slice::from_raw_parts_mut((self.zmq.msg_data)(m).cast(), n)
         }
     }
 }
@@ -204,7 +204,7 @@ impl Way for Zeromq {
 impl Sender for Socket<'_> {
     #[inline]
     fn send(&mut self, i: u64) -> io::Result<()> {
-        let l = self.library;
+        let l = self.zmq;
         let mut m = Message([0; 64]);
         // SAFETY: a message of ours, which the library has once it is sent.
         done(unsafe { (l.msg_init_size)(&mut m, self.bytes) })?;
@@ -217,7 +217,7 @@ impl Sender for Socket<'_> {
 impl Receiver for Socket<'_> {
     #[inline]
     fn receive(&mut self) -> io::Result<u64> {
-        let l = self.library;
+        let l = self.zmq;
         let mut m = Message([0; 64]);
         // SAFETY: a message of ours, made and closed here.
         unsafe {
