@@ -192,6 +192,34 @@ static void stream_both_nonblocking(void) {
     IS(at, TOTAL);
     REAP0(c);
 }
+static void nothing(int s) {}
+/* Whoever was told EAGAIN finds the pipe full also when it may sleep; here after a sleeping reader was given just
+ * what it asked for. */
+static void full_is_full_for_who_may_sleep(void) {
+    int p[2];
+    char b[100];
+    mkpipe(p);
+    pid_t me = getpid(), c = child();
+    if (!c) {
+        close(p[0]);
+        wait_asleep(me);
+        put(p[1], sizeof b, 0);
+        _exit(0);
+    }
+    IS(read(p[0], b, sizeof b), sizeof b);
+    REAP0(c);
+    size_t n = fill_up(p[1], 0);
+    struct sigaction a = {.sa_handler = nothing};
+    sigaction(SIGALRM, &a, 0);
+    struct itimerval t = {{0, 20000}, {0, 20000}}, off = {0};
+    setitimer(ITIMER_REAL, &t, 0);
+    FAILS(write(p[1], "x", 1), EINTR);
+    setitimer(ITIMER_REAL, &off, 0);
+    close(p[1]);
+    get(p[0], n, 0);
+    AT_EOF(p[0]);
+}
 MAIN(T(empty_eagain), ONCE(made_by_pipe2), T(by_ioctl), T(set_by_another_process),
      T(set_by_another_process_writer), T(set_while_blocked), T(shared_by_dup_not_by_reopen), T(partial_write),
-     T(capacity_1), T(capacity_4096), T(capacity_65536), T(capacity_1000000), T(stream_both_nonblocking))
+     T(capacity_1), T(capacity_4096), T(capacity_65536), T(capacity_1000000), T(stream_both_nonblocking),
+     T(full_is_full_for_who_may_sleep))

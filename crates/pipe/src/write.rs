@@ -281,6 +281,15 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 }
             }
         }
+        let drained = !behind && file::fionread(fd) == 0;
+        // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
+        if drained && t.nsl() == 0 && lock::try_hold(me, ch, r, H::KR) {
+            if ch.m() == m && file::fionread(fd) == 0 {
+                ch.clear_m(m);
+            }
+            lock::release(me, ch, r);
+            continue;
+        }
         if file::is_nonblocking(fd) {
             if behind && cap - used.min(cap) > PIPE_BUF as u64 && handback::pull_up(me, ch, fd, r) {
                 continue;
@@ -288,26 +297,17 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             lock::drop(me, ch);
             return Some(Step::Done(if w.done > 0 { w.done as Ret } else { EAGAIN }));
         }
-        if !behind && file::fionread(fd) == 0 {
-            // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
-            if t.nsl() == 0 && lock::try_hold(me, ch, r, H::KR) {
-                if ch.m() == m && file::fionread(fd) == 0 {
-                    ch.clear_m(m);
+        if drained {
+            lock::drop(me, ch);
+            if file::reader_gone(fd) {
+                if ch.is_fifo() {
+                    handback::hand_back(me, ch, fd, false, Why::ReaderGone);
+                    return None;
                 }
-                lock::release(me, ch, r);
-            } else {
-                lock::drop(me, ch);
-                if file::reader_gone(fd) {
-                    if ch.is_fifo() {
-                        handback::hand_back(me, ch, fd, false, Why::ReaderGone);
-                        return None;
-                    }
-                    return Some(Step::Native);
-                }
-                byway_sys::process::nap(100);
-                return None;
+                return Some(Step::Native);
             }
-            continue;
+            byway_sys::process::nap(100);
+            return None;
         }
         shrink(ch, fd);
         ch.writer.0.sleeper.store(me.tid, Relaxed);
