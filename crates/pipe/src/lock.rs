@@ -27,6 +27,10 @@ impl Patience {
         }
         self.turns.is_multiple_of(32)
     }
+    /// Whether it was longer than one who can run waits for a CPU on a busy machine: some 30 ms.
+    pub fn is_over(&self) -> bool {
+        self.turns > 512
+    }
     /// Turns so far.
     pub fn turns(&self) -> u32 {
         self.turns

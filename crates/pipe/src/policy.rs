@@ -5,6 +5,7 @@
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
 use crate::channel::{Channel, Line, PIPE_BUF, ReaderSide, WriterSide};
+use crate::lock::Patience;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, process};
@@ -230,17 +231,13 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
     }
 }
 
-/// A reader that a bell woke: the rest of that write is in the ring, but its writer may have lost the CPU to us before
-/// it could publish. Lets it do so, once.
+/// A reader that a bell woke: the rest of that write is in the ring, but its writer may have lost the CPU before it could
+/// publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a writer that was
+/// stopped.
 pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
-    if me.cpus > 1 {
-        let end = clock::now() + GATHER_US * per_us(me);
-        while ringing() && clock::now() < end {
-            clock::pause();
-        }
-    }
-    if ringing() {
-        process::yield_now();
+    let mut p = Patience::new();
+    while ringing() && !p.is_over() {
+        p.wait(me.cpus);
     }
 }
 

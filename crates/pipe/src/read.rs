@@ -164,11 +164,15 @@ fn take(
                     if patience.wait(me.cpus) && owner != 0 {
                         if byway_sys::process::is_dead(owner) {
                             handback::settle(me, ch, fd);
-                        } else if *done > 0 {
-                            return None;
-                        } else if file::is_nonblocking(fd) {
-                            // A writer was stopped in its write: what it has not written is not there.
-                            return Some(Step::Done(EAGAIN));
+                        } else if owner == me.tid || patience.is_over() {
+                            // LINUX pipe_read: waits for the pipe's lock, which nobody keeps for long. This writer was
+                            // stopped, or we are its signal handler: what it has not written is not there.
+                            if *done > 0 {
+                                return None;
+                            }
+                            if file::is_nonblocking(fd) {
+                                return Some(Step::Done(EAGAIN));
+                            }
                         }
                     }
                 }
