@@ -95,6 +95,7 @@ impl Carried {
             cpus: h.cpus,
             spin: true,
             lend: false,
+            handlers: false,
             resign: false,
             pull: || true,
             abandoned: |_, _| false,

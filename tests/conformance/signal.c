@@ -224,6 +224,97 @@ static void storm(int flags) {
     AT_EOF(P[0]);
     REAP0(c);
 }
+/* Two streams of records in one pipe, one written by the handler that interrupts the other's writes: each keeps its
+ * order, nothing is lost. The reader is slow now and then: the pipe is full, and empty. */
+struct record {
+    uint32_t stream, number;
+    char pad[56];
+};
+static uint32_t storms;
+static int storm_fd;
+static void h_record(int s) {
+    struct record r = {1, storms, {0}};
+    int e = errno;
+    if (write(storm_fd, &r, sizeof r) == sizeof r) storms++;
+    errno = e;
+    hits++;
+}
+static void storm_handler_writes(void) {
+    enum { TOTAL = 60000 };
+    mkpipe(P);
+    pid_t c = child();
+    if (!c) {
+        close(P[0]);
+        storm_fd = P[1];
+        handle(SIGALRM, h_record, SA_RESTART);
+        struct itimerval t = {{0, 50}, {0, 50}}, z = {0};
+        setitimer(ITIMER_REAL, &t, 0);
+        for (uint32_t i = 0; i < TOTAL; i++) {
+            struct record r = {0, i, {0}};
+            CHECK(write(P[1], &r, sizeof r) == sizeof r, "a record is written whole");
+        }
+        setitimer(ITIMER_REAL, &z, 0);
+        struct record last = {2, storms, {0}};
+        CHECK(write(P[1], &last, sizeof last) == sizeof last, "a record is written whole");
+        _exit(0);
+    }
+    close(P[1]);
+    uint32_t next[2] = {0};
+    struct record r;
+    for (uint32_t n = 0;; n++) {
+        for (size_t k = 0; k < sizeof r;) {
+            ssize_t g = read(P[0], (char *)&r + k, sizeof r - k);
+            CHECK(g > 0, "the stream ended after %u and %u records", next[0], next[1]);
+            k += g;
+        }
+        if (r.stream == 2) break;
+        CHECK(r.stream < 2 && r.number == next[r.stream], "stream %u: %u came where %u was due", r.stream, r.number,
+              next[r.stream]);
+        next[r.stream]++;
+        if (n % 512 == 0) sleep_ms(1);
+    }
+    IS(next[0], TOTAL);
+    IS(next[1], r.number);
+    REAP0(c);
+    AT_EOF(P[0]);
+}
+/* The handler reads from the pipe that it finds somebody reading: each record comes once, to one of the two. */
+enum { RECORDS = 60000 };
+static unsigned char seen[RECORDS];
+static int see(void) {
+    struct record r;
+    ssize_t g = read(P[0], &r, sizeof r);
+    if (g <= 0) return g < 0 && errno == EINTR;
+    CHECK(g == sizeof r && r.number < RECORDS, "a read of %zd bytes, record %u", g, r.number);
+    CHECK(!seen[r.number]++, "record %u came twice", r.number);
+    return 1;
+}
+static void h_see(int s) {
+    int e = errno;
+    see();
+    errno = e;
+}
+static void storm_handler_reads(void) {
+    mkpipe(P);
+    pid_t c = child();
+    if (!c) {
+        close(P[0]);
+        for (uint32_t i = 0; i < RECORDS; i++) {
+            struct record r = {0, i, {0}};
+            CHECK(write(P[1], &r, sizeof r) == sizeof r, "a record is written whole");
+            if (i % 2048 == 0) sleep_ms(1);
+        }
+        _exit(0);
+    }
+    close(P[1]);
+    handle(SIGALRM, h_see, SA_RESTART);
+    struct itimerval t = {{0, 50}, {0, 50}}, z = {0};
+    setitimer(ITIMER_REAL, &t, 0);
+    while (see());
+    setitimer(ITIMER_REAL, &z, 0);
+    for (int i = 0; i < RECORDS; i++) CHECK(seen[i] == 1, "record %d was lost", i);
+    REAP0(c);
+}
 static void timer_storm(void) { storm(0); }
 static void timer_storm_sa_restart(void) { storm(SA_RESTART); }
 static void masked_does_not_interrupt(void) {
@@ -285,5 +376,6 @@ static void one_thread_only(void) {
 }
 MAIN(T(eintr_read), T(eintr_write), T(restart_read), T(restart_write), T(partial_count),
      T(partial_count_sa_restart), T(jump_out_of_read), T(jump_out_of_write), T(handler_writes_same_pipe),
-     T(handler_reads_same_pipe), T(timer_storm), T(timer_storm_sa_restart), T(masked_does_not_interrupt),
+     T(handler_reads_same_pipe), T(storm_handler_writes), T(storm_handler_reads),
+     T(timer_storm), T(timer_storm_sa_restart), T(masked_does_not_interrupt),
      T(ignored_does_not_interrupt), T(one_thread_only))

@@ -36,6 +36,7 @@ pub fn me(u: &User) -> Me {
         cpus: process::allowed_cpus(),
         spin: false,
         lend: false,
+        handlers: false,
         resign: false,
         pull: || false,
         abandoned: fifo::abandoned,

@@ -293,6 +293,10 @@ impl Channel {
         // EDGE E1: the bytes up to W are seen with W.
         T(self.t.0.load(Acquire))
     }
+    /// Where T stands, for a sequence that looks at it.
+    pub fn t_address(&self) -> &AtomicU64 {
+        &self.t.0
+    }
     pub fn h(&self) -> H {
         // EDGE E3: a place is reused only after its bytes were copied out.
         H(self.readers.0.h.load(Acquire))

@@ -8,11 +8,11 @@
 //!                                  allocated; an entry behind R keeps its cluster for the next turn
 //! ```
 //! Invariant: every place in [R, W), and while M is valid the 4 KiB behind W, has its cluster. Only the owner of the
-//! writers' lock takes or gives, by one atomic step an entry: a signal handler over its own thread's write may do the
-//! same at any point. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
+//! writers' lock takes or gives, by one atomic step an entry. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::Me;
 use crate::channel::{Channel, DIRECT, Ring, SLACK};
+use crate::word::T;
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL, Class};
@@ -42,6 +42,17 @@ pub fn back(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
         return n;
     }
     take_all(me, ch, ring, pos, n)
+}
+
+/// As [`back`], of a write that a handler may interrupt; `None`: T is not `t` any more.
+#[inline]
+pub fn back_while(me: &Me, ch: &Channel, t: T, ring: Ring, pos: u64, n: usize) -> Option<usize> {
+    let last = pos + n as u64 + SLACK - 1;
+    if last - pos < BYTES && ring.has(pos) && ring.has(last) {
+        return Some(n);
+    }
+    let _held = me.hold_signals();
+    (ch.t() == t).then(|| take_all(me, ch, ring, pos, n))
 }
 
 #[cold]
@@ -151,9 +162,12 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
         return 0;
     }
     let t = ch.t();
-    if t.wl() != 0 || ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+    if t.wl() != 0 {
         return 0;
     }
+    let Some(_taken) = crate::lock::try_take(me, ch, t) else {
+        return 0;
+    };
     let t = ch.t();
     let r = ch.h().r();
     let w = t.wide(r);

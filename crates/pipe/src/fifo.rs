@@ -103,9 +103,9 @@ pub fn renew(me: &Me, ch: &Channel, fd: usize) {
     if owner == 0 || byway_sys::process::is_dead(owner) {
         intend(ch, 0, 0);
     }
-    if lock::take(me, ch, fd, T::closed).is_none() {
+    let Some(_taken) = lock::take(me, ch, fd, T::closed) else {
         return;
-    }
+    };
     if !other() {
         lock::drop(me, ch);
         return;

@@ -67,9 +67,9 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     {
         return false;
     }
-    if ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+    let Some(_taken) = lock::try_take(me, ch, t) else {
         return false;
-    }
+    };
     let ok = opened(me, ch, fd);
     if !ok {
         lock::drop(me, ch);
@@ -159,9 +159,12 @@ fn no_memory(ch: &Channel) {
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
 pub fn pump(me: &Me, ch: &Channel, fd: usize) {
     let t = ch.t();
-    if t.wl() != 0 || t.nsl() != 0 || t.closed() || ch.cas_t(t, t.with_wl(me.tid)).is_err() {
+    if t.wl() != 0 || t.nsl() != 0 || t.closed() {
         return;
     }
+    let Some(_taken) = lock::try_take(me, ch, t) else {
+        return;
+    };
     let r = ch.h().r();
     if lock::try_hold(me, ch, r, H::KR) {
         pump_locked(ch, fd, r, me);
@@ -218,9 +221,9 @@ pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
         }
     }
     // An opening in progress holds the lock while the channel is still closed: wait for it.
-    if lock::take(me, ch, fd, |t| t.closed() && t.wl() == 0).is_none() {
+    let Some(_taken) = lock::take(me, ch, fd, |t| t.closed() && t.wl() == 0) else {
         return;
-    }
+    };
     if ch.t().closed() {
         lock::drop(me, ch);
         return;
@@ -380,17 +383,18 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
             }
         }
     }
-    lock::take(me, ch, fd, |_| false);
+    lock::enter(me, ch, fd, |_| false);
 }
 
 /// The readers' side has a dead owner: whoever reads settles it.
 pub fn settle(me: &Me, ch: &Channel, fd: usize) {
     if ch.t().closed() {
+        let _held = me.hold_signals();
         let r = lock::hold(me, ch, H::SP);
         lock::release(me, ch, r);
         return;
     }
-    if lock::take(me, ch, fd, T::closed).is_some() {
+    if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
         let r = lock::hold(me, ch, H::SP);
         lock::release(me, ch, r);
         lock::drop(me, ch);

@@ -18,6 +18,7 @@ pub mod copy;
 pub mod direct;
 pub mod fifo;
 pub mod foreign;
+pub mod guard;
 pub mod handback;
 pub mod lock;
 pub mod peek;
@@ -27,6 +28,8 @@ pub mod ready;
 pub mod record;
 pub mod word;
 pub mod write;
+
+use byway_sys::signal::Held;
 
 /// What the caller of `read` or `write` must do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +59,8 @@ pub struct Me {
     pub spin: bool,
     /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of them.
     pub lend: bool,
+    /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
+    pub handlers: bool,
     /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
     pub resign: bool,
     /// Whether the process may read another's memory by system call.
@@ -66,4 +71,12 @@ pub struct Me {
     pub heard: fn() -> bool,
     /// Whether `len` bytes at an address may be read (or written, if the flag is set).
     pub access: fn(usize, usize, bool) -> bool,
+}
+
+impl Me {
+    /// Signals wait until the result is dropped.
+    #[inline]
+    pub fn hold_signals(&self) -> Option<Held> {
+        self.handlers.then(Held::new)
+    }
 }

@@ -6,6 +6,7 @@
 use crate::Me;
 use crate::channel::Channel;
 use crate::word::{H, T};
+use byway_sys::signal::Held;
 use byway_sys::{clock, process};
 
 /// One step of waiting for another thread: short pauses, then yields, then naps.
@@ -43,22 +44,48 @@ impl Default for Patience {
     }
 }
 
+/// The writers' lock was taken, and signals are held off until this is dropped: over what has more steps than one, a handler
+/// that writes, or gives the channel back, would move the words.
+#[must_use]
+pub struct Taken {
+    _signals: Option<Held>,
+}
+
+/// Takes the writers' lock, for what no handler may run over. `None` when `give_up` says so of a value of T.
+pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<Taken> {
+    loop {
+        enter(me, ch, fd, give_up)?;
+        let held = me.hold_signals();
+        // Else a handler that came in between has dropped it.
+        if held.is_none() || ch.t().wl() == me.tid {
+            return Some(Taken { _signals: held });
+        }
+    }
+}
+
+/// One try of [`take`], if T is still `t`, where nobody has the lock.
+pub fn try_take(me: &Me, ch: &Channel, t: T) -> Option<Taken> {
+    let held = me.hold_signals();
+    ch.cas_t(t, t.with_wl(me.tid)).ok()?;
+    Some(Taken { _signals: held })
+}
+
 /// Takes the writers' lock. `None` when `give_up` says so of a value of T.
 ///
 /// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
-/// the interrupted write notices at its next CAS.
+/// the interrupted write notices, because nothing it does holds but while T is what it was.
 #[inline]
-pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<T> {
+pub fn enter(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
     let t = ch.t();
     let mine = t.with_wl(me.tid);
     if t.wl() == 0 && !give_up(t) && ch.cas_t(t, mine).is_ok() {
-        return Some(mine);
+        return Some(());
     }
     take_from_another(me, ch, fd, give_up)
 }
 
 #[cold]
-fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<T> {
+fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
     let mut p = Patience::new();
     loop {
         let t = ch.t();
@@ -69,17 +96,18 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
         if owner == 0 || owner == me.tid {
             let mine = t.with_wl(me.tid);
             if owner == me.tid || ch.cas_t(t, mine).is_ok() {
-                return Some(mine);
+                return Some(());
             }
             continue;
         }
         if p.wait(me.cpus) && process::is_dead(owner) {
+            let _held = me.hold_signals();
             // RUNG is cleared: the dead owner may have set it and not rung.
             let mine = t.with_wl(me.tid).without(T::RUNG);
             if ch.cas_t(t, mine).is_ok() {
                 ch.offer().end();
                 crate::handback::repair(me, ch, fd);
-                return Some(ch.t());
+                return Some(());
             }
         }
     }
@@ -93,6 +121,13 @@ pub fn drop(me: &Me, ch: &Channel) {
             Ok(()) => return,
             Err(now) => t = now,
         }
+    }
+}
+
+/// Waits until nobody has the writers' lock, and settles what an owner that died has begun.
+pub fn settle(me: &Me, ch: &Channel, fd: usize) {
+    if enter(me, ch, fd, |t| t.wl() == 0).is_some() {
+        drop(me, ch);
     }
 }
 

@@ -253,8 +253,8 @@ pub(crate) fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut 
         }
         if t.wl() != 0 && t.wl() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
-            if p.wait(me.cpus) && lock::take(me, ch, fd, |t| t.wl() == 0).is_some() {
-                lock::drop(me, ch);
+            if p.wait(me.cpus) {
+                lock::settle(me, ch, fd);
             }
             continue;
         }
@@ -283,6 +283,7 @@ enum Drained {
 
 /// Reads the kernel's bytes, which stand at R, without blocking; clears M when K is proven empty.
 fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M) -> Drained {
+    let _held = me.hold_signals();
     if !lock::try_hold(me, ch, r, H::KR) {
         return Drained::Changed;
     }

@@ -77,6 +77,7 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 return Sight::Bytes;
             }
             // Empty, but not yet found so by a read.
+            let held = me.hold_signals();
             if lock::try_hold(me, ch, h.r(), H::KR) {
                 let before = ch.t();
                 if ch.m() == m && before.nsl() == 0 && file::fionread(fd) == 0 {
@@ -84,6 +85,7 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 }
                 lock::release(me, ch, h.r());
             }
+            drop(held);
             if patience.wait(me.cpus) && t.wl() != 0 && process::is_dead(t.wl()) {
                 handback::settle(me, ch, fd);
             }
@@ -147,7 +149,7 @@ pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
         if shrunk {
             return 0;
         }
-        if lock::take(me, ch, fd, T::closed).is_some() {
+        if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
             shrunk = write::shrink(ch, fd);
             lock::drop(me, ch);
             if !shrunk {

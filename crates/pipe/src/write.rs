@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, direct, fifo, handback, lock, policy};
+use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -72,7 +72,7 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
             handback::hand_back(me, ch, fd, true, Why::Address);
             continue;
         }
-        if lock::take(me, ch, fd, T::closed).is_none() {
+        if lock::enter(me, ch, fd, T::closed).is_none() {
             continue;
         }
         match locked(me, ch, fd, w, most) {
@@ -97,8 +97,8 @@ fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
         }
         if t.wl() != 0 && t.wl() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
-            if p.wait(me.cpus) && lock::take(me, ch, fd, |t| t.wl() == 0).is_some() {
-                lock::drop(me, ch);
+            if p.wait(me.cpus) {
+                lock::settle(me, ch, fd);
             }
             continue;
         }
@@ -163,6 +163,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             return Some(Step::Native);
         }
         if t.nsl() > 0 && !t.rung() {
+            let _held = me.hold_signals();
+            if ch.t() != t {
+                continue;
+            }
             match bell(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => {
                     if policy::rang(me, &ch.writer, w.want) {
@@ -211,12 +215,17 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
         if room > 0 && (w.want > PIPE_BUF || room >= rest) {
             let want = rest.min(room).min(policy::piece(me));
-            let k = clusters::back(me, ch, ring, pos, want);
+            let Some(k) = clusters::back_while(me, ch, t, ring, pos, want) else {
+                continue;
+            };
             if k < want && (k == 0 || w.want <= PIPE_BUF) {
                 return out_of_memory(me, ch, fd);
             }
-            // SAFETY: `write` checked the buffers; the room is free below R's release (E3) and ours by the lock.
-            unsafe { w.at.to_ring(ring, pos, k) };
+            // SAFETY: `write` checked the buffers; the room is free below R's release (E3), and ours by the lock as long as
+            // T is `t`.
+            if !unsafe { guard::put(me, ch, t, &w.at, ring, pos, k) } {
+                continue;
+            }
             let next = t.with_w(t.w().wrapping_add(k as u32));
             let last = k == rest;
             if ch
@@ -241,7 +250,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 let (h, t) = (ch.h(), ch.t());
                 t.closed() || cap.saturating_sub(t.wide(h.r()) - h.r()) as usize >= need
             });
-            lock::take(me, ch, fd, T::closed)?;
+            lock::enter(me, ch, fd, T::closed)?;
+            continue;
+        }
+        let _held = me.hold_signals();
+        if ch.t() != t {
             continue;
         }
         if !m.valid() && ch.is_fifo() {

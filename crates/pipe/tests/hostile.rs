@@ -68,6 +68,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         cpus: 2,
         spin: true,
         lend: true,
+        handlers: false,
         resign: true,
         pull: || true,
         abandoned: |_, _| false,

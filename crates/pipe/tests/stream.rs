@@ -40,6 +40,7 @@ fn me(domain: Domain) -> Me {
         cpus: process::allowed_cpus(),
         spin: true,
         lend: true,
+        handlers: false,
         resign: true,
         pull: || true,
         abandoned: |_, _| false,

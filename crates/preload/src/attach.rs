@@ -98,6 +98,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
     if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d) {
+        crate::dispatch::look_for_handlers();
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
         crate::io::look();

@@ -17,6 +17,8 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 /// False once a handler without SA_RESTART is installed: it could run during a spin, and the call must then fail
 /// with EINTR, which only a sleep in the kernel can know.
 pub static MAY_SPIN: AtomicBool = AtomicBool::new(true);
+/// True once there is a handler that could run over a call.
+pub static HANDLERS: AtomicBool = AtomicBool::new(false);
 /// False once there is a handler, which may leave a write by longjmp, or a second thread, which may change its buffer.
 pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
 /// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
@@ -51,6 +53,7 @@ pub fn me() -> Option<Me> {
         cpus,
         spin: MAY_SPIN.load(Relaxed),
         lend: MAY_LEND.load(Relaxed),
+        handlers: HANDLERS.load(Relaxed),
         resign: true,
         pull: may_pull,
         abandoned: |_, _| false,

@@ -12,5 +12,6 @@ pub mod file;
 mod interpreter;
 pub mod process;
 pub mod rseq;
+pub mod signal;
 pub mod sync;
 pub mod syscall;

@@ -1,4 +1,5 @@
-//! Restartable sequences: three operations on the data of the CPU that runs us, each with one committing store.
+//! Restartable sequences: three operations on the data of the CPU that runs us, each with one committing store; and a copy
+//! that is not resumed after a signal handler, because what it was allowed to write may be another's then.
 //!
 //! ```text
 //! front of a CPU     bucket                       objects
@@ -106,6 +107,23 @@ unsafe extern "C" {
     ) -> i64;
 }
 
+/// What `byway_rseq_copy` says. Anything else: it was interrupted, and may be begun again.
+pub const COPIED: i64 = 0;
+pub const CHANGED: i64 = 1;
+
+unsafe extern "C" {
+    /// Copies `n` bytes if `word` is `expected`, and stops for good when the thread is interrupted: then it is not known how
+    /// many were copied.
+    pub fn byway_rseq_copy(
+        a: &Area,
+        to: usize,
+        from: usize,
+        n: usize,
+        word: &AtomicU64,
+        expected: u64,
+    ) -> i64;
+}
+
 /// Where each sequence starts and ends, and where an aborted one goes: for tests that interrupt it everywhere.
 #[repr(C)]
 pub struct Critical {
@@ -119,6 +137,7 @@ unsafe extern "C" {
     pub static byway_rseq_pop_cs: Critical;
     pub static byway_rseq_push_cs: Critical;
     pub static byway_rseq_exchange_cs: Critical;
+    pub static byway_rseq_copy_cs: Critical;
 }
 
 // 0x53053053 before the abort label is the signature that glibc registered (sys/rseq.h).
@@ -140,8 +159,8 @@ global_asm!(
     "jmp \\name",
     ".endm",
     ".text",
-    ".hidden byway_rseq_pop, byway_rseq_push, byway_rseq_exchange",
-    ".globl byway_rseq_pop, byway_rseq_push, byway_rseq_exchange",
+    ".hidden byway_rseq_pop, byway_rseq_push, byway_rseq_exchange, byway_rseq_copy",
+    ".globl byway_rseq_pop, byway_rseq_push, byway_rseq_exchange, byway_rseq_copy",
     // rdi area, rsi fronts, rdx buckets, rcx objects, r8 bounds
     "BYWAY_CS byway_rseq_pop",
     ".type byway_rseq_pop, @function",
@@ -241,6 +260,31 @@ global_asm!(
     "BYWAY_ABORT byway_rseq_exchange",
     ".cfi_endproc",
     ".size byway_rseq_exchange, . - byway_rseq_exchange",
+    // rdi area, rsi to, rdx from, rcx n, r8 word, r9 expected
+    "BYWAY_CS byway_rseq_copy",
+    ".type byway_rseq_copy, @function",
+    "byway_rseq_copy:",
+    ".cfi_startproc",
+    "lea rax, [rip + byway_rseq_copy_cs]",
+    "mov [rdi + 8], rax",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "byway_rseq_copy_start:",
+    "cmp [r8], r9",
+    "jne 2f",
+    "rep movsb",
+    "byway_rseq_copy_commit:",
+    "xor eax, eax",
+    "ret",
+    "2: mov eax, 1",
+    "ret",
+    ".byte 0x0f, 0xb9, 0x3d",
+    ".long 0x53053053",
+    "byway_rseq_copy_abort:",
+    "mov eax, 2",
+    "ret",
+    ".cfi_endproc",
+    ".size byway_rseq_copy, . - byway_rseq_copy",
     ".purgem BYWAY_CS",
     ".purgem BYWAY_ABORT",
 );

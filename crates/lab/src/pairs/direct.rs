@@ -57,6 +57,7 @@ impl Pipe {
             cpus: self.cpus,
             spin: true,
             lend: true,
+            handlers: false,
             resign: true,
             pull: || true,
             abandoned: |_, _| false,

@@ -1,0 +1,91 @@
+//! The copy into the ring, of a thread that a signal handler may interrupt.
+//!
+//! ```text
+//! write:    lock, T = t    copy ......................   CAS T, t -> W + n      (fails: begins again)
+//! handler:                      write: copy, publish, unlock: these places are the stream's now, or another writer's
+//! ```
+//! Invariant: no byte is copied once T is not what it was when the copy began. Where restartable sequences are at hand each piece
+//! is one that begins with a look at T: after a handler the kernel sends the thread out of it, and the copy never goes on. Else
+//! signals are held off.
+//! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
+use crate::Me;
+use crate::channel::{Channel, Ring};
+use crate::copy::Cursor;
+use crate::word::T;
+use byway_mem::layout::flags::NO_RSEQ;
+use byway_sys::rseq::{self, Area};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Of one sequence: a thread that is interrupted more often than this takes goes on with less.
+const PIECE: usize = 16 * 1024;
+
+/// `n` bytes from `from` into the ring at `at`, under the writers' lock taken with `t`. False: T is another, nothing counts.
+///
+/// # Safety
+/// As [`Cursor::to_ring`]; the places are the caller's as long as T is `t`.
+#[inline]
+pub unsafe fn put(
+    me: &Me,
+    ch: &Channel,
+    t: T,
+    from: &Cursor,
+    ring: Ring,
+    at: u64,
+    n: usize,
+) -> bool {
+    if !me.handlers {
+        // SAFETY: the caller's promise; nobody changes T.
+        unsafe { from.to_ring(ring, at, n) };
+        return true;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put_guarded(me, ch, t, *from, ring, at, n) }
+}
+
+/// # Safety
+/// As [`put`].
+#[cold]
+unsafe fn put_guarded(
+    me: &Me,
+    ch: &Channel,
+    t: T,
+    mut from: Cursor,
+    ring: Ring,
+    mut at: u64,
+    mut n: usize,
+) -> bool {
+    let Some(area) = area(me) else {
+        let _held = me.hold_signals();
+        let same = ch.t() == t;
+        if same {
+            // SAFETY: the caller's promise; no handler changes T now.
+            unsafe { from.to_ring(ring, at, n) };
+        }
+        return same;
+    };
+    let mut piece = PIECE;
+    while n > 0 {
+        let (base, len) = from.run();
+        let (p, wrap) = ring.run(at);
+        let k = n.min(len).min(wrap).min(piece);
+        if k == 0 {
+            return true;
+        }
+        // SAFETY: `k` stays inside both runs; the area is this thread's.
+        match unsafe { rseq::byway_rseq_copy(area, p as usize, base, k, ch.t_address(), t.0) } {
+            rseq::COPIED => {
+                from.advance(k);
+                at += k as u64;
+                n -= k;
+            }
+            rseq::CHANGED => return false,
+            _ => piece = (piece / 2).max(64),
+        }
+    }
+    true
+}
+
+fn area(me: &Me) -> Option<&'static Area> {
+    let off = !me.rseq || me.domain.header().flags.load(Relaxed) & NO_RSEQ != 0;
+    if off { None } else { rseq::area() }
+}
