@@ -6,8 +6,9 @@ export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
 byway=$PWD/target/release/byway
 step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
 # The model needs one CPU and nothing of ours: it runs while the compiler does.
-model=$(mktemp); trap 'rm -f "$model"; kill %ci/model.sh 2>/dev/null || true' EXIT
-ci/model.sh >"$model" 2>&1 &
+model=$(mktemp)
+setsid ci/model.sh >"$model" 2>&1 & aside=$!
+trap 'rm -f "$model"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
@@ -22,7 +23,7 @@ step cargo test --package byway-mem --features crash --quiet
 step cargo test --package byway-pipe --quiet
 step ci/loom.sh
 step ci/miri.sh
-if wait %ci/model.sh; then step cat "$model"; else cat "$model"; exit 1; fi
+if wait $aside; then step cat "$model"; else cat "$model"; exit 1; fi
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --
 step tests/beside.sh 5 "$byway" run --
