@@ -2,7 +2,7 @@
 # `byway run` itself: statuses, messages, what it leaves visible, what it does on a machine that cannot carry, and that
 # nothing stays behind.      usage: run.sh BYWAY
 set -u
-byway=$(realpath "$1")
+byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
 passed=0 failed=0
@@ -93,11 +93,14 @@ is "static writes the rest" "$("$byway" run -- bash -c '{ cat text; busybox cat 
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   home=$(mktemp -d); cp /bin/cat "$home/cat"; chmod 4755 "$home/cat"; chmod 755 "$home"; cp text "$home/text"; chmod 644 "$home/text"
   cp "$byway" "$(dirname "$byway")/libbyway_preload.so" "$home/"
+  cc -O2 -pthread -o "$home/deopt" "$here/conformance/deopt.c"
   # shellcheck disable=SC2016
   as() { (cd "$home" && env -u BYWAY_CACHE HOME="$home/nobody" setpriv --reuid 65534 --regid 65534 --clear-groups "$@"); }
   install -d -o 65534 -m 700 "$home/nobody"
   is "setuid reader and writer" "$(as "$home/byway" run -- bash -c 'cat text | ./cat | cat | md5sum')" "$sum"
   is "setuid reads the rest" "$(as "$home/byway" run -- bash -c 'cat text | { read -r _; ./cat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
+  as "$home/byway" run -- ./deopt >deopt.out 2>&1; status=$?
+  is "what needs the real pipe, without root: $(grep "^not ok" deopt.out)" $status 0
   rm -rf "$home"
 fi
 if command -v go >/dev/null 2>&1; then

@@ -1,6 +1,7 @@
 /* Checks: calls that need the real pipe, with bytes in flight before and order after, and a poll and an epoll
  * waiter registered beforehand in other processes. Does not check: sub-page gifts of vmsplice. */
 #include "check.h"
+#include <sys/resource.h>
 static int P[2], *ev;
 static pid_t A, B;
 static void start(void) {
@@ -200,5 +201,45 @@ static void scm_rights(void) {
     REAP0(c);
     REAP0(B);
 }
+/* A process at its limit of descriptors (EMFILE) asks what needs the real pipe: nothing is lost, and it need not be told. */
+static void exhausted(int end) {
+    enum { N = 40000 };
+    mkpipe(P);
+    put(P[1], N, 0);
+    struct rlimit l;
+    IS(getrlimit(RLIMIT_NOFILE, &l), 0);
+    l.rlim_cur = P[1] + 20;
+    IS(setrlimit(RLIMIT_NOFILE, &l), 0);
+    while (dup(0) >= 0);
+    IS(errno, EMFILE);
+    CHECK(events(P[end], end ? POLLOUT : POLLIN, 0) & (end ? POLLOUT : POLLIN), "the pipe is ready");
+    int q = 0;
+    IS(ioctl(P[end], FIONREAD, &q), 0);
+    IS(q, N);
+    CHECK(fcntl(P[1], F_GETPIPE_SZ) >= N, "what it holds is its size at least");
+    put(P[1], 1000, N);
+    get(P[0], N + 1000, 0);
+    close(P[1]);
+    AT_EOF(P[0]);
+}
+static void exhausted_reader(void) { exhausted(0); }
+static void exhausted_writer(void) { exhausted(1); }
+/* The mode of a pipe's inode is nothing to who has it open; here both ends ask what needs the real pipe. */
+static void mode_taken_away(void) {
+    enum { N = 40000 };
+    struct stat s;
+    mkpipe(P);
+    put(P[1], N, 0);
+    IS(fchmod(P[0], 0), 0);
+    CHECK(events(P[0], POLLIN, 0) & POLLIN, "bytes are there");
+    IS(fstat(P[1], &s), 0);
+    IS(s.st_mode & 0777, 0);
+    CHECK(events(P[1], POLLOUT, 0) & POLLOUT, "there is room");
+    put(P[1], 1000, N);
+    get(P[0], N + 1000, 0);
+    close(P[1]);
+    AT_EOF(P[0]);
+}
 MAIN(T(splice_in), T(sendfile_in), T(vmsplice_in), T(splice_out), T(splice_to_file), T(tee_out),
-     T(copy_file_range_refused), T(packets), T(sigio), T(scm_rights))
+     T(copy_file_range_refused), T(packets), T(sigio), T(scm_rights),
+     T(exhausted_reader), T(exhausted_writer), T(mode_taken_away))

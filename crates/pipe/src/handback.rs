@@ -12,9 +12,9 @@ use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::word::{H, T};
 use crate::{clusters, lock};
-use byway_sys::errno::failed;
-use byway_sys::file;
+use byway_sys::errno::{EMFILE, failed};
 use byway_sys::syscall::{call3, nr};
+use byway_sys::{file, table};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What was about to be moved: kind, and how many bytes K held.
@@ -236,10 +236,41 @@ pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
 fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
     let empty = ch.t().wide(r) == r && !ch.m().valid();
-    let tmp = (!empty)
-        .then(|| file::reopen(fd))
-        .filter(|tmp| !failed(*tmp));
-    let tmp_fd = tmp.map_or(fd, |tmp| tmp as usize);
+    if empty {
+        return spill_by(me, ch, fd, None, r);
+    }
+    loop {
+        let tmp = file::reopen(fd);
+        if !failed(tmp) || file::is_writable(fd) {
+            return spill_by(me, ch, fd, (!failed(tmp)).then_some(tmp as usize), r);
+        }
+        if tmp == EMFILE && spill_elsewhere(me, ch, fd, r) {
+            return;
+        }
+        // The system has no more files, or the like: it will.
+        byway_sys::process::nap(1000);
+    }
+}
+
+/// [`spill`] of a reader whose process has no descriptor left: in a table of its own one is made free.
+fn spill_elsewhere(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
+    let mut done = false;
+    let me = Me { rseq: false, ..*me };
+    table::with_own(|| {
+        file::close(fd);
+        // LINUX proc(5): `self` is the process's table, not this one's.
+        let tmp = file::reopen(fd);
+        if !failed(tmp) {
+            spill_by(&me, ch, tmp as usize, Some(tmp as usize), r);
+            done = true;
+        }
+    });
+    done
+}
+
+/// By `tmp`, which is closed then, or by `fd`.
+fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
+    let tmp_fd = tmp.unwrap_or(fd);
     let size = ch.facts.0.size.load(Relaxed) as usize;
     if ch.m().valid() && ch.m().p() > r {
         pump_locked(ch, tmp_fd, r, me);
@@ -268,7 +299,7 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
     }
     ch.facts.0.shrunk.store(0, Relaxed);
     if let Some(tmp) = tmp {
-        file::close(tmp as usize);
+        file::close(tmp);
     }
     closed(me, ch, pos);
 }
@@ -346,9 +377,12 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
             let pos = if t.closed() { r } else { t.wide(r) };
             let moved = held.saturating_sub(now);
             let tmp = file::reopen(fd);
-            if let (false, Some(ring)) = (failed(tmp), ch.ring(me.domain)) {
-                let got = moved + pull(tmp as usize, ring, pos + moved as u64, held - moved);
+            if let Some(ring) = ch.ring(me.domain) {
+                let from = if failed(tmp) { fd } else { tmp as usize };
+                let got = moved + pull(from, ring, pos + moved as u64, held - moved);
                 let _ = ch.cas_t(t, t.with_w((pos as u32).wrapping_add(got as u32)));
+            }
+            if !failed(tmp) {
                 file::close(tmp as usize);
             }
             ch.set_m(ch.m().none());

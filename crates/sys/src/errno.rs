@@ -10,8 +10,10 @@ pub const ENOENT: Ret = -2;
 pub const EINTR: Ret = -4;
 pub const EAGAIN: Ret = -11;
 pub const ESRCH: Ret = -3;
+pub const EACCES: Ret = -13;
 pub const EFAULT: Ret = -14;
 pub const EINVAL: Ret = -22;
+pub const EMFILE: Ret = -24;
 pub const EPIPE: Ret = -32;
 
 /// Whether a raw result is an error.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an fd is asked, never remembered; nothing here keeps one open after it returns, but for `reopen`.
 //! Not here: channels.
-use crate::errno::{ENOENT, Ret, failed};
+use crate::errno::{EACCES, ENOENT, Ret, failed};
 use crate::syscall::{call3, call6, nr};
 
 pub const F_GETFD: usize = 1;
@@ -40,6 +40,19 @@ pub struct Ident {
 
 /// fstat(2); `None` for a bad descriptor.
 pub fn identity(fd: usize) -> Option<Ident> {
+    stat(fd).map(|st| Ident {
+        dev: st.dev,
+        ino: st.ino,
+        fifo: st.mode & S_IFMT == S_IFIFO,
+    })
+}
+
+/// The permission bits of the file behind `fd`.
+fn mode(fd: usize) -> Option<u32> {
+    stat(fd).map(|st| st.mode & 0o7777)
+}
+
+fn stat(fd: usize) -> Option<Stat> {
     let mut st = core::mem::MaybeUninit::<Stat>::uninit();
     // SAFETY: `st` is as large as the kernel's struct stat (144 bytes).
     let r = unsafe { call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0) };
@@ -47,18 +60,20 @@ pub fn identity(fd: usize) -> Option<Ident> {
         return None;
     }
     // SAFETY: the kernel filled it.
-    let st = unsafe { st.assume_init() };
-    Some(Ident {
-        dev: st.dev,
-        ino: st.ino,
-        fifo: st.mode & S_IFMT == S_IFIFO,
-    })
+    Some(unsafe { st.assume_init() })
 }
 
 /// Whether the open file description has O_NONBLOCK.
 pub fn is_nonblocking(fd: usize) -> bool {
     let flags = fcntl(fd, F_GETFL, 0);
     !failed(flags) && flags as usize & O_NONBLOCK != 0
+}
+
+/// Whether the open file description is for writing.
+pub fn is_writable(fd: usize) -> bool {
+    const O_ACCMODE: usize = 3;
+    let flags = fcntl(fd, F_GETFL, 0);
+    !failed(flags) && flags as usize & O_ACCMODE != 0
 }
 
 /// When the file behind `fd` came into being, ns since the epoch; 0 where its file system does not keep that.
@@ -179,19 +194,33 @@ pub fn reopen(fd: usize) -> Ret {
         path[at] = digits[n];
         at += 1;
     }
-    const AT_FDCWD: usize = -100isize as usize;
-    // SAFETY: `path` is NUL terminated and lives over the call.
-    unsafe {
-        call6(
-            nr::OPENAT,
-            AT_FDCWD,
-            path.as_ptr() as usize,
-            O_RDWR | O_NONBLOCK | O_CLOEXEC,
-            0,
-            0,
-            0,
-        )
+    let tmp = open_both(&path);
+    if tmp != EACCES {
+        return tmp;
     }
+    // Somebody has taken the mode away: to its owner it can be given for a moment.
+    let Some(mode) = mode(fd) else { return tmp };
+    if failed(chmod(fd, mode | 0o600)) {
+        return tmp;
+    }
+    let tmp = open_both(&path);
+    chmod(fd, mode);
+    tmp
+}
+
+/// open(2) of a NUL-terminated path.
+fn open_both(path: &[u8]) -> Ret {
+    const AT_FDCWD: usize = -100isize as usize;
+    const FLAGS: usize = O_RDWR | O_NONBLOCK | O_CLOEXEC;
+    let path = path.as_ptr() as usize;
+    // SAFETY: the caller's path.
+    unsafe { call6(nr::OPENAT, AT_FDCWD, path, FLAGS, 0, 0, 0) }
+}
+
+/// fchmod(2).
+fn chmod(fd: usize, mode: u32) -> Ret {
+    // SAFETY: no pointer.
+    unsafe { call3(nr::FCHMOD, fd, mode as usize, 0) }
 }
 
 /// close(2).

@@ -15,3 +15,4 @@ pub mod rseq;
 pub mod signal;
 pub mod sync;
 pub mod syscall;
+pub mod table;

@@ -39,6 +39,7 @@ pub mod nr {
     pub const SENDFILE: usize = 40;
     pub const SENDMSG: usize = 46;
     pub const CLONE: usize = 56;
+    pub const FCHMOD: usize = 91;
     pub const FORK: usize = 57;
     pub const VFORK: usize = 58;
     pub const EXECVE: usize = 59;
