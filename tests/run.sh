@@ -50,6 +50,11 @@ is "BYWAY_RSEQ=off" "$(BYWAY_RSEQ=off "$byway" run -- bash -c 'cat text | cat | 
 # Signals reach the command, and stop with it.
 "$byway" run -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.05; done' & p=$!
 sleep 0.3; kill -TERM $p; wait $p; is "forwarded SIGTERM" $? 9
+# Who stops and wakes just the command, and not us, ends no run.
+"$byway" run -- sh -c 'echo $$ >stopped; exec sleep 0.3' & p=$!
+until [ -s stopped ]; do sleep 0.05; done
+kill -STOP "$(cat stopped)"; sleep 0.2; kill -CONT "$(cat stopped)"; wait $p; is "stopped and woken" $? 0
+is "a limit of file sizes" "$(ulimit -f 10; "$byway" run -- bash -c 'cat text | md5sum' 2>/dev/null)" "$sum"
 
 # The folder: named and unusable is a mistake; full or missing is the kernel's turn.
 BYWAY_SHM=/nonexistent/a "$byway" run -- true 2>err; is "unusable folder" $? 2; has "unusable folder" "$(cat err)" "BYWAY_SHM"

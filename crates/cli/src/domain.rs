@@ -87,7 +87,15 @@ impl Run {
             .mode(0o600)
             .open(&path)
             .map_err(say)?;
-        if let Err(e) = f.set_len(geometry.bytes as u64) {
+        // LINUX setrlimit(2), RLIMIT_FSIZE: SIGXFSZ, or if that is ignored an error.
+        // SAFETY: no handler; put back at once.
+        let made = unsafe {
+            let old = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let made = f.set_len(geometry.bytes as u64);
+            libc::signal(libc::SIGXFSZ, old);
+            made
+        };
+        if let Err(e) = made {
             let _ = fs::remove_file(&path);
             return Err(say(e));
         }

@@ -224,7 +224,7 @@ fn wait(pid: i32) -> i32 {
             }
             return 126;
         }
-        if libc::WIFSTOPPED(status) {
+        if libc::WIFSTOPPED(status) && is_foreground() {
             // SAFETY: stops ourselves as the command stopped, and wakes it when we are woken.
             unsafe {
                 libc::raise(libc::SIGSTOP);
@@ -236,6 +236,15 @@ fn wait(pid: i32) -> i32 {
             return libc::WEXITSTATUS(status);
         }
     }
+}
+
+/// Whether a shell waits for our group at a terminal: it sees that we have stopped, and wakes all of us. Nobody else would: who
+/// stops just the command wakes just the command.
+fn is_foreground() -> bool {
+    use std::os::fd::AsRawFd;
+    std::fs::File::open("/dev/tty")
+        // SAFETY: our own descriptor; no pointers.
+        .is_ok_and(|tty| unsafe { libc::tcgetpgrp(tty.as_raw_fd()) == libc::getpgrp() })
 }
 
 /// Ends this process as the command ended.
