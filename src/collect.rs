@@ -27,6 +27,7 @@ pub fn collect(d: Domain) {
                 && let Some(ch) = Channel::at(d, i)
             {
                 clusters::give(&u, ch);
+                clusters::release(d, ch);
                 holdings::sweep(&u, |h| h == holdings::channel(i as u32));
                 registry::release(d, i);
             }

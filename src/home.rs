@@ -236,6 +236,7 @@ fn create(path: &Path) -> io::Result<Domain> {
     h.creator.store(1, relaxed);
     h.cpus.store(process::allowed_cpus(), relaxed);
     h.cycles_per_us.store(cycles_per_us(), relaxed);
+    h.may_promise.store(folder::pipes::budget(), relaxed);
     // ORDER: the rest of the header before the mark that makes it a domain.
     h.magic.store(MAGIC, Ordering::Release);
     Ok(d)

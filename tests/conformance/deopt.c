@@ -240,6 +240,31 @@ static void mode_taken_away(void) {
     close(P[1]);
     AT_EOF(P[0]);
 }
+/* More full pipes than an unprivileged user's pipes may hold together if each were made large (pipe-user-pages-soft): all are
+ * asked what needs the real pipe, by the process that is to read them. */
+static void many_full(void) {
+    enum { PIPES = 150 };
+    static int p[PIPES][2];
+    static size_t n[PIPES];
+    for (int i = 0; i < PIPES; i++) {
+        CHECK(!pipe(p[i]), "pipe failed");
+        for (int k = 0; k < 64; k++) {
+            put(p[i][1], 4096, 0);
+            get(p[i][0], 4096, 0);
+        }
+        n[i] = fill_up(p[i][1], 0);
+    }
+    for (int i = 0; i < PIPES; i++) {
+        CHECK(events(p[i][0], POLLIN, 0) & POLLIN, "bytes are there");
+        IS(events(p[i][1], POLLOUT, 0) & POLLOUT, 0);
+    }
+    for (int i = 0; i < PIPES; i++) {
+        get(p[i][0], n[i], 0);
+        close(p[i][1]);
+        AT_EOF(p[i][0]);
+    }
+}
 MAIN(T(splice_in), T(sendfile_in), T(vmsplice_in), T(splice_out), T(splice_to_file), T(tee_out),
      T(copy_file_range_refused), T(packets), T(sigio), T(scm_rights),
-     T(exhausted_reader), T(exhausted_writer), T(mode_taken_away))
+     T(exhausted_reader), T(exhausted_writer), T(mode_taken_away),
+     ONCE(many_full))

@@ -253,6 +253,7 @@ impl Run {
         {
             let line = self.own(i);
             clusters::give(u, ch);
+            clusters::release(self.domain, ch);
             registry::release(self.domain, i);
             if let Some(line) = line
                 && let Ok(mut gone) = self.gone.lock()

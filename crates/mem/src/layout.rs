@@ -21,7 +21,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
@@ -163,6 +163,10 @@ pub struct Header {
     pub ring_bytes: AtomicU32,
     /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.
     pub direct_from: AtomicU32,
+    /// Bytes by which channels may make the kernel's pipes larger when they give their bytes back, all together (0: no
+    /// limit), and by which they may have to.
+    pub may_promise: AtomicU64,
+    pub promised: AtomicU64,
     /// The run that serves the domain, and all of its runs.
     pub creator: AtomicU32,
     pub members: [AtomicU32; MEMBERS],

@@ -49,6 +49,8 @@ pub struct Facts {
     pub lane: AtomicU16,
     /// The run in which it came into being.
     pub run: AtomicU32,
+    /// Its part of the header's `promised`.
+    pub promised: AtomicU32,
     pub intent: AtomicU64,
     /// Reads and writes that were let pass to the kernel as they stood.
     pub left: AtomicU64,
@@ -240,6 +242,7 @@ impl Channel {
         f.full.store(0, Relaxed);
         f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
+        f.promised.store(0, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
         self.t.0.store(T::CLOSED, Relaxed);

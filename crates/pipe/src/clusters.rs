@@ -122,6 +122,43 @@ pub fn shape(me: &Me, ch: &Channel, bytes: usize) -> bool {
     true
 }
 
+/// The largest ring, up to `most` bytes, whose bytes the kernel's pipe will take back whatever other channels then ask for: a
+/// quarter of what is left, so that the next ones get something too.
+///
+/// LINUX pipe(7), pipe-user-pages-soft: a user's pipes are made larger only while all of them together hold less.
+pub fn affordable(d: Domain, most: usize) -> usize {
+    let may = d.header().may_promise.load(Relaxed);
+    if may == 0 {
+        return most;
+    }
+    let left = may.saturating_sub(d.header().promised.load(Relaxed)) as usize / 4;
+    let mut ring = most;
+    while ring > left / GROWTH {
+        ring /= 2;
+    }
+    ring
+}
+
+/// Of a ring's bytes: a pipe's size is a power of two, and takes K's own bytes too.
+const GROWTH: usize = 2;
+
+/// Counts what the hand-back of a ring of `bytes` bytes may need.
+pub fn promise(d: Domain, ch: &Channel, bytes: usize) {
+    release(d, ch);
+    let need = (GROWTH * bytes) as u32;
+    // Killed in between: some of it stays counted.
+    d.header().promised.fetch_add(need as u64, Relaxed);
+    ch.facts.0.promised.store(need, Relaxed);
+}
+
+/// The pipe is gone, or as large as it was.
+pub fn release(d: Domain, ch: &Channel) {
+    let need = ch.facts.0.promised.swap(0, Relaxed) as u64;
+    if need != 0 {
+        d.header().promised.fetch_sub(need, Relaxed);
+    }
+}
+
 /// Gives back every cluster that the table has, and the one that has the table; how many went. Under the writers' lock, or
 /// where nobody else is.
 pub fn give(u: &User, ch: &Channel) -> usize {

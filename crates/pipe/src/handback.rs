@@ -102,7 +102,16 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     let r = ch.h().r();
     // What lies in the ring must always fit into K (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
-    let most = file::largest(tmp, 2 * crate::policy::ring_bytes(me), 2 * SMALLEST) / 2;
+    clusters::release(me.domain, ch);
+    let asked = crate::policy::ring_bytes(me);
+    let wanted = clusters::affordable(me.domain, asked);
+    // One that holds less than the pipe would, given back full, leave a pipe that is not full.
+    if wanted < asked.min(size) {
+        file::close(tmp);
+        no_memory(ch);
+        return false;
+    }
+    let most = file::largest(tmp, 2 * wanted, 2 * SMALLEST) / 2;
     file::fcntl(tmp, file::F_SETPIPE_SZ, size);
     if most == 0 {
         file::close(tmp);
@@ -125,6 +134,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         no_memory(ch);
         return false;
     }
+    clusters::promise(me.domain, ch, most);
     intend(ch, OPENING, held);
     let got = pull(tmp, ring, r, held);
     if ch.is_fifo() {
@@ -284,6 +294,7 @@ fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
         0
     };
     let held = file::fionread(tmp_fd);
+    let grown = n + held > size;
     let stranger = n > 0 && ch.is_fifo() && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
         let room = (n + held + 8192).next_power_of_two().max(size);
@@ -300,6 +311,9 @@ fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     ch.facts.0.shrunk.store(0, Relaxed);
     if let Some(tmp) = tmp {
         file::close(tmp);
+    }
+    if !grown {
+        clusters::release(me.domain, ch);
     }
     closed(me, ch, pos);
 }
