@@ -113,8 +113,8 @@ native --runs 1 oneway-64 >"$work/out" 2>&1; gone "both are killed, and the next
 if [ "$python" != oneway-64 ]; then
   PATH=$env/bin:$PATH "$byway" bench native --time 60 --width 0.01 python-1m >"$work/out" 2>&1 & lab=$!
   for _ in $(seq 5000); do
-    # The pair: one forks the other.
-    one=$(pgrep -P $lab -x python3) && other=$(pgrep -P "$one") && kill -STOP "$other" 2>/dev/null && break
+    # The pair: one forks the other. Stopped before it could ask for its parent's death, it would not be told of it.
+    one=$(pgrep -P $lab -x python3) && other=$(pgrep -P "$one") && sleep 0.05 && [ "$(pgrep -P "$one")" = "$other" ] && kill -STOP "$other" 2>/dev/null && break
   done
   kill -KILL $lab; wait $lab 2>/dev/null
   for _ in $(seq 500); do pgrep -x python3 | grep -qFxe "$one" -e "$other" || break; sleep 0.01; done
