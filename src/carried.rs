@@ -96,6 +96,7 @@ impl Carried {
             spin: true,
             lend: false,
             handlers: false,
+            keeps: h.keeps,
             resign: false,
             pull: || true,
             abandoned: |_, _| false,

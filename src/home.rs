@@ -13,7 +13,7 @@
 use byway_folder as folder;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
-use byway_sys::{clock, process};
+use byway_sys::{barrier, clock, process};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -30,6 +30,8 @@ pub struct Home {
     pub folder: PathBuf,
     /// CPUs that the process might use when it joined.
     pub cpus: u32,
+    /// Whether the barriers of other processes reach this one.
+    pub keeps: bool,
     /// Locked until this process, and every child that it forked, has ended or closed it.
     users: File,
     /// Device and inode of `memory`.
@@ -125,6 +127,7 @@ fn join() -> Result<Home, String> {
             id: id(&fs::metadata(&path)).ok_or("the domain has vanished; try again")?,
             folder: dir,
             cpus: process::allowed_cpus(),
+            keeps: barrier::register(),
         });
     }
     Err(format!(

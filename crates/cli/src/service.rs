@@ -37,6 +37,7 @@ pub fn me(u: &User) -> Me {
         spin: false,
         lend: false,
         handlers: false,
+        keeps: false,
         resign: false,
         pull: || false,
         abandoned: fifo::abandoned,

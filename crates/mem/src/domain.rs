@@ -145,6 +145,14 @@ impl Domain {
         unsafe { &*(at as *const AtomicU32) }
     }
 
+    /// The place of thread `tid` among the keepers, which another may have.
+    #[inline]
+    pub fn keeper(&self, tid: u32) -> &'static Keeper {
+        let at = self.base + KEEPERS_AT + tid as usize % KEEPERS * size_of::<Keeper>();
+        // SAFETY: inside the mapping, aligned; only atomics.
+        unsafe { &*(at as *const Keeper) }
+    }
+
     /// Wakes the service of the run.
     pub fn call_service(&self) {
         const FUTEX_WAKE: usize = 1;

@@ -11,6 +11,7 @@
 //! CHANNELS_AT  channel slots       CHANNELS x 512 B
 //! EXECS_AT     exec records        EXECS x 64 B
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
+//! KEEPERS_AT   keepers             KEEPERS x 64 B
 //! SLABS_AT     slab table          384 B each                          up to here reserved when the domain is made
 //!              buckets             BUCKETS x 256 B                     a page at a time, when first used
 //!              objects             8 B for each unit of the arena      a slab's part when it is taken
@@ -21,12 +22,14 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 pub const CHANNELS: usize = 1024;
 pub const CHANNEL_BYTES: usize = 512;
 pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
 pub const PARTICIPANTS: usize = 2048;
+/// A power of two.
+pub const KEEPERS: usize = 512;
 pub const MEMBERS: usize = 64;
 
 /// The arena is counted in units of one mbuf.
@@ -54,7 +57,8 @@ pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
 pub const CHANNELS_AT: usize = COUNTERS_AT + 16384;
 pub const EXECS_AT: usize = CHANNELS_AT + CHANNELS * CHANNEL_BYTES;
 pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
-pub const SLABS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
+pub const KEEPERS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
+pub const SLABS_AT: usize = KEEPERS_AT + KEEPERS * size_of::<Keeper>();
 
 /// Where the parts lie whose place depends on the number of slabs.
 #[derive(Clone, Copy)]
@@ -307,6 +311,14 @@ pub struct Counters {
     pub given_back: AtomicU64,
 }
 
+/// A thread that keeps writers' locks between its writes (crate pipe, kept.rs), and the channel that it writes into at this
+/// moment: its slot plus one; 0: none.
+#[repr(C, align(64))]
+pub struct Keeper {
+    pub tid: AtomicU32,
+    pub inside: AtomicU32,
+}
+
 /// What an exec leaves behind for the image that follows under the same pid.
 #[repr(C)]
 pub struct ExecRecord {
@@ -329,6 +341,7 @@ const _: () = {
     assert!(size_of::<Object>() == OBJECT_STRIDE);
     assert!(size_of::<Slab>() == 384);
     assert!((CPUS + LOCKED) * CLASSES * size_of::<Counters>() <= 16384);
+    assert!(KEEPERS_AT.is_multiple_of(64) && KEEPERS.is_power_of_two());
     assert!(SLABS_AT.is_multiple_of(64));
     assert!(MOST_SLABS <= 4096 && BUCKETS <= 4096);
 };

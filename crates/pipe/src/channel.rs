@@ -65,8 +65,7 @@ pub struct ReaderSide {
     pub filled: AtomicU64,
     pub cpu: AtomicU32,
     pub history: AtomicU32,
-    /// Whether leaving the writer alone for a moment has brought more of late: 0 to 256 in the low half; above, how
-    /// often it was asked.
+    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy.rs, Gain).
     pub gain: AtomicU32,
     /// Whether yields have brought what was waited for, of late: 0 to 256.
     pub yields: AtomicU32,
@@ -99,6 +98,10 @@ pub struct WriterSide {
     pub epoch: AtomicU32,
     /// 1 while a writer is in a wait: its burst is complete.
     pub waiting: AtomicU32,
+    /// The thread of the last short write, how many it has made in a row, and after how many it may keep the lock.
+    pub last: AtomicU32,
+    pub alone: AtomicU32,
+    pub alone_for: AtomicU32,
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
     /// As the reader's.
@@ -280,6 +283,9 @@ impl Channel {
             &self.writer.0.skip,
             &self.writer.0.penalty,
             &self.writer.0.bells,
+            &self.writer.0.last,
+            &self.writer.0.alone,
+            &self.writer.0.alone_for,
             &self.writer.0.worth,
         ] {
             c.store(0, Relaxed);
@@ -345,7 +351,7 @@ impl Channel {
 
     /// The ring of this channel, if it has one of a size that there is.
     #[inline]
-    pub fn ring(&self, d: Domain) -> Option<Ring<'_>> {
+    pub fn ring<'a>(&'a self, d: &'a Domain) -> Option<Ring<'a>> {
         let bytes = self.facts.0.ring.load(Relaxed) as usize;
         // A peer may have written anything here.
         let ok = bytes.is_power_of_two() && (SMALLEST..=RING_MOST).contains(&bytes);
@@ -366,7 +372,7 @@ impl Channel {
     }
     /// The table of a large ring; `None` while the channel is closed. A look that comes late sees a cluster that is
     /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's bytes.
-    pub fn indirect(&self, d: Domain) -> Option<&[AtomicU32]> {
+    pub fn indirect(&self, d: &Domain) -> Option<&[AtomicU32]> {
         let unit = self.table.0[0].load(Acquire /* ORDER: after the zeroes in it. */);
         let p = d.address(unit.checked_sub(1)?, Class::Cluster)?;
         // SAFETY: a cluster lies in the mapping, aligned to its size, and is looked at through atomics only.
@@ -430,7 +436,7 @@ impl Channel {
 /// The bytes of a ring, addressed by position: a table of clusters.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
-    domain: Domain,
+    domain: &'a Domain,
     table: &'a [AtomicU32],
     bytes: usize,
 }

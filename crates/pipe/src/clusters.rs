@@ -165,7 +165,7 @@ pub fn give(u: &User, ch: &Channel) -> usize {
     if !ch.is_indirect() {
         return give_of(u, &ch.table.0, Class::Jumbo, |_| false);
     }
-    let table = ch.indirect(u.domain).unwrap_or_default();
+    let table = ch.indirect(&u.domain).unwrap_or_default();
     give_of(u, table, Class::Jumbo, |_| false)
         + give_of(u, &ch.table.0[..1], Class::Cluster, |_| false)
 }
@@ -209,7 +209,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
     let r = ch.h().r();
     let w = t.wide(r);
     let mut gone = 0;
-    let ring = ch.ring(me.domain);
+    let ring = ch.ring(&me.domain);
     if let (true, Some(ring)) = (
         t.wl() == me.tid && ch.facts.0.intent.load(Relaxed) == 0,
         ring,
@@ -236,7 +236,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
                 false => give_of(u, &ch.table.0[..DIRECT], Class::Jumbo, needs),
                 true => give_of(
                     u,
-                    ch.indirect(me.domain).unwrap_or_default(),
+                    ch.indirect(&me.domain).unwrap_or_default(),
                     Class::Jumbo,
                     needs,
                 ),
@@ -250,7 +250,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
 /// Every cluster that a channel of `d` has.
 pub fn reach(d: Domain, ch: &Channel, f: &mut dyn FnMut(u32)) {
     let far = match ch.is_indirect() {
-        true => ch.indirect(d).unwrap_or_default(),
+        true => ch.indirect(&d).unwrap_or_default(),
         false => &[],
     };
     for e in ch.table.0.iter().chain(far) {

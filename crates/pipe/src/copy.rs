@@ -1,7 +1,7 @@
 //! Between a caller's buffers and a ring.
 //!
 //! Invariant: only memory that the caller's `access` check allowed is touched; a cursor never passes the end of its
-//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, and it needs no vector state.
+//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones.
 //! Not here: positions, publication.
 use crate::channel::Ring;
 
@@ -31,6 +31,32 @@ unsafe fn move_bytes(to: *mut u8, from: *const u8, n: usize) {
     unsafe {
         core::arch::asm!("rep movsb", inout("rcx") n => _, inout("rdi") to => _, inout("rsi") from => _,
                          options(nostack, preserves_flags));
+    }
+}
+
+/// As `move_bytes`, for what is mostly short: below some hundred bytes the start of `rep movsb` is what takes time.
+///
+/// # Safety
+/// As [`move_bytes`].
+#[inline]
+pub(crate) unsafe fn move_short(to: *mut u8, from: *const u8, n: usize) {
+    use core::arch::asm;
+    // SAFETY: the caller's promise; what is moved twice, where the last piece overlaps the one before, is moved alike.
+    unsafe {
+        match n {
+            16..=512 => asm!(
+                "2:", "movups {x}, [{from} + {i}]", "movups [{to} + {i}], {x}",
+                "add {i}, 16", "cmp {i}, {last}", "jb 2b",
+                "movups {x}, [{from} + {last}]", "movups [{to} + {last}], {x}",
+                i = inout(reg) 0usize => _, last = in(reg) n - 16, to = in(reg) to, from = in(reg) from,
+                x = out(xmm_reg) _, options(nostack)),
+            8..=15 => asm!(
+                "mov {a}, [{from}]", "mov {b}, [{from} + {last}]", "mov [{to}], {a}", "mov [{to} + {last}], {b}",
+                last = in(reg) n - 8, to = in(reg) to, from = in(reg) from,
+                a = out(reg) _, b = out(reg) _, options(nostack, preserves_flags)),
+            1 => to.write_volatile(from.read_volatile()),
+            _ => move_bytes(to, from, n),
+        }
     }
 }
 
@@ -119,7 +145,7 @@ impl<'a> Cursor<'a> {
         // SAFETY: the caller's promise; `n` bytes are inside both runs, or it is done piece by piece.
         unsafe {
             if n <= len.min(wrap) {
-                move_bytes(p, base as *const u8, n);
+                move_short(p, base as *const u8, n);
             } else {
                 self.each_to_ring(ring, at, n);
             }
@@ -152,7 +178,7 @@ impl<'a> Cursor<'a> {
         // SAFETY: the caller's promise; `n` bytes are inside both runs, or it is done piece by piece.
         unsafe {
             if n <= len.min(wrap) {
-                move_bytes(base as *mut u8, p, n);
+                move_short(base as *mut u8, p, n);
             } else {
                 self.each_from_ring(ring, at, n);
             }

@@ -33,7 +33,7 @@ pub fn strangers(ch: &Channel, fd: usize) -> bool {
 /// K, be it a stranger who has just opened the FIFO, finds what comes next. Under the writers' lock. `None`: a reader
 /// is at work; false: there are bytes of a stranger in K.
 pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
-    let ring = ch.ring(me.domain)?;
+    let ring = ch.ring(&me.domain)?;
     if !lock::try_hold(me, ch, r, H::KR) {
         return None;
     }

@@ -124,7 +124,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         return false;
     }
     let shaped = clusters::shape(me, ch, most);
-    let (true, Some(ring)) = (shaped, ch.ring(me.domain)) else {
+    let (true, Some(ring)) = (shaped, ch.ring(&me.domain)) else {
         file::close(tmp);
         no_memory(ch);
         return false;
@@ -201,7 +201,7 @@ pub fn pull_up(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
 fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     let (t, m) = (ch.t(), ch.m());
     let pos = t.wide(r);
-    let Some(ring) = ch.ring(me.domain) else {
+    let Some(ring) = ch.ring(&me.domain) else {
         return false;
     };
     if !m.valid() {
@@ -287,7 +287,7 @@ fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     }
     let pos = ch.t().wide(r);
     let n = (pos - r) as usize;
-    let ring = ch.ring(me.domain).filter(|x| pos - r <= x.bytes());
+    let ring = ch.ring(&me.domain).filter(|x| pos - r <= x.bytes());
     let own = if ch.m().valid() && ch.m().p() == r {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
@@ -391,7 +391,7 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
             let pos = if t.closed() { r } else { t.wide(r) };
             let moved = held.saturating_sub(now);
             let tmp = file::reopen(fd);
-            if let Some(ring) = ch.ring(me.domain) {
+            if let Some(ring) = ch.ring(&me.domain) {
                 let from = if failed(tmp) { fd } else { tmp as usize };
                 let got = moved + pull(from, ring, pos + moved as u64, held - moved);
                 let _ = ch.cas_t(t, t.with_w((pos as u32).wrapping_add(got as u32)));

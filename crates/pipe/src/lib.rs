@@ -20,9 +20,11 @@ pub mod fifo;
 pub mod foreign;
 pub mod guard;
 pub mod handback;
+pub mod kept;
 pub mod lock;
 pub mod peek;
 pub mod policy;
+pub mod quick;
 pub mod read;
 pub mod ready;
 pub mod record;
@@ -61,6 +63,8 @@ pub struct Me {
     pub lend: bool,
     /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
     pub handlers: bool,
+    /// Whether the thread may keep a lock between its writes: barriers reach its process.
+    pub keeps: bool,
     /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
     pub resign: bool,
     /// Whether the process may read another's memory by system call.

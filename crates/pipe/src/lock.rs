@@ -3,9 +3,9 @@
 //! Invariant: a lock is taken from another only after the kernel said that its owner is dead; then `handback::repair`
 //! settles whatever it had begun before anything else happens.
 //! Not here: what the lock protects.
-use crate::Me;
 use crate::channel::Channel;
 use crate::word::{H, T};
+use crate::{Me, kept};
 use byway_sys::signal::Held;
 use byway_sys::{clock, process};
 
@@ -67,6 +67,7 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<
 pub fn try_take(me: &Me, ch: &Channel, t: T) -> Option<Taken> {
     let held = me.hold_signals();
     ch.cas_t(t, t.with_wl(me.tid)).ok()?;
+    kept::leave(me, ch, t);
     Some(Taken { _signals: held })
 }
 
@@ -79,6 +80,7 @@ pub fn enter(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option
     let t = ch.t();
     let mine = t.with_wl(me.tid);
     if t.wl() == 0 && !give_up(t) && ch.cas_t(t, mine).is_ok() {
+        kept::revoke(me, ch, t);
         return Some(());
     }
     take_from_another(me, ch, fd, give_up)
@@ -95,7 +97,11 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
         let owner = t.wl();
         if owner == 0 || owner == me.tid {
             let mine = t.with_wl(me.tid);
-            if owner == me.tid || ch.cas_t(t, mine).is_ok() {
+            if owner == me.tid {
+                return Some(());
+            }
+            if ch.cas_t(t, mine).is_ok() {
+                kept::revoke(me, ch, t);
                 return Some(());
             }
             continue;
@@ -105,6 +111,8 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
             // RUNG is cleared: the dead owner may have set it and not rung.
             let mine = t.with_wl(me.tid).without(T::RUNG);
             if ch.cas_t(t, mine).is_ok() {
+                // It may have died before it had waited for a keeper.
+                kept::leave_all(me, ch);
                 ch.offer().end();
                 crate::handback::repair(me, ch, fd);
                 return Some(());

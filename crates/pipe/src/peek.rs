@@ -24,7 +24,7 @@ pub fn hold(me: &Me, ch: &Channel) -> Option<Held> {
     if h.held() || t.closed() || t.nsl() > 0 {
         return None;
     }
-    let ring = ch.ring(me.domain)?;
+    let ring = ch.ring(&me.domain)?;
     let (r, w) = (h.r(), t.wide(h.r()));
     let end = if m.valid() { m.p().min(w) } else { w };
     // More than a ring: a state that none of us writes.
@@ -53,7 +53,7 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, held: Held, n: usize) {
     lock::release(me, ch, r);
     ch.reader.0.count(n);
     let (t, m) = (ch.t(), ch.m());
-    let Some(ring) = ch.ring(me.domain) else {
+    let Some(ring) = ch.ring(&me.domain) else {
         return;
     };
     // As a read: at half a writer that sleeps on a full ring goes on.

@@ -17,12 +17,14 @@ const PIECE: usize = 64 * 1024;
 const SPIN_US: u64 = 20;
 const GATHER_US: u64 = 4;
 const LONG_US: u64 = 1000;
-/// Less than this at a look at T, and fewer reads than these, is worth a `gather`.
-const LITTLE: u64 = 4096;
+/// Less than this at a look at T, and fewer reads than these, may be worth a `gather`.
+const LITTLE: u64 = 16384;
 const FEW: u64 = 8;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
+/// Writes in a row by one thread after which it keeps the lock: a barrier takes as long as some hundred of them.
+const ALONE: u32 = 1024;
 /// Bells in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
 
@@ -170,6 +172,27 @@ pub fn is_hot(w: &Line<WriterSide>, n: usize) -> bool {
         || w.native_bytes.load(Relaxed) > HOT_BYTES.max(worth * PIPE_BUF as u64)
 }
 
+/// Counts a short write that met nothing; whether its thread, long the only writer, may keep the lock.
+#[inline]
+pub fn may_keep(me: &Me, w: &Line<WriterSide>) -> bool {
+    let w = &w.0;
+    let alone = match w.last.load(Relaxed) == me.tid {
+        true => w.alone.load(Relaxed) + 1,
+        false => 0,
+    };
+    w.last.store(me.tid, Relaxed);
+    let due = alone >= w.alone_for.load(Relaxed).max(ALONE);
+    w.alone.store(if due { 0 } else { alone }, Relaxed);
+    due && me.keeps
+}
+
+/// A kept lock was asked for by another: the next one is kept after twice as many writes.
+pub fn revoked(w: &Line<WriterSide>) {
+    let after = w.0.alone_for.load(Relaxed).clamp(ALONE, 1 << 20);
+    w.0.alone_for.store(2 * after, Relaxed);
+    w.0.alone.store(0, Relaxed);
+}
+
 /// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
 /// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
 pub fn rang(me: &Me, w: &Line<WriterSide>, n: usize) -> bool {
@@ -241,10 +264,12 @@ pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
     }
 }
 
-/// Whether so few bytes are there, for a reader that takes `one` at a time, that a `gather` may pay.
+/// Whether so few bytes are there, for a reader that takes `one` at a time, that a `gather` may pay: a few reads, or a
+/// quarter of what the last one brought.
 #[inline]
-pub fn is_little(there: u64, one: usize) -> bool {
-    there < LITTLE && there < FEW * one as u64
+pub fn is_little(r: &Line<ReaderSide>, there: u64, one: usize) -> bool {
+    let brought = Gain(r.0.gain.load(Relaxed)).brought();
+    there < LITTLE && there < (FEW * one as u64).max(brought / 4)
 }
 
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
@@ -253,10 +278,10 @@ pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
     if me.cpus == 1 {
         return false;
     }
-    // The gain, and above it how often this was asked: now and then it is tried again.
-    let word = r.0.gain.load(Relaxed).wrapping_add(1 << 16);
-    r.0.gain.store(word, Relaxed);
-    if word & 0xffff < 64 && word >> 16 & 127 != 0 {
+    // Now and then it is tried again.
+    let gain = Gain(r.0.gain.load(Relaxed)).asked_once_more();
+    r.0.gain.store(gain.0, Relaxed);
+    if gain.score() < 64 && gain.asked() != 0 {
         return false;
     }
     let head = me.domain.header();
@@ -276,14 +301,38 @@ pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
 
 /// What a `gather` brought: bytes there before it, and after.
 pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
-    let word = r.0.gain.load(Relaxed);
-    let gain = (word & 0xffff).min(256);
+    let gain = Gain(r.0.gain.load(Relaxed));
+    let score = gain.score().min(256);
     let now = if after >= 3 * before {
-        (gain + 96).min(256)
+        (score + 96).min(256)
     } else {
-        gain - gain / 4
+        score - score / 4
     };
-    r.0.gain.store(word & !0xffff | now, Relaxed);
+    r.0.gain
+        .store(Gain::of(now, gain.asked(), after).0, Relaxed);
+}
+
+/// What is remembered of the gathers of a channel: 31..16 bytes that were there after the last one, by 16; 15..9 how often it
+/// was asked; 8..0 whether they brought more, 0 to 256.
+struct Gain(u32);
+
+impl Gain {
+    fn of(score: u32, asked: u32, brought: u64) -> Gain {
+        let brought = (brought / 16).min(0xffff) as u32;
+        Gain(brought << 16 | (asked & 127) << 9 | score & 511)
+    }
+    fn score(&self) -> u32 {
+        self.0 & 511
+    }
+    fn asked(&self) -> u32 {
+        self.0 >> 9 & 127
+    }
+    fn brought(&self) -> u64 {
+        16 * (self.0 >> 16) as u64
+    }
+    fn asked_once_more(&self) -> Gain {
+        Gain::of(self.score(), self.asked() + 1, self.brought())
+    }
 }
 
 /// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
@@ -300,17 +349,23 @@ pub fn unwatched(me: &Me) -> bool {
     h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
+/// What `look_again` would say; it changes nothing.
+#[inline]
+pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
+    let (w, head) = (&ch.writer.0, me.domain.header());
+    w.epoch.load(Relaxed) != head.death_epoch.load(Relaxed)
+        || clock::now().wrapping_sub(w.looked.load(Relaxed)) > 50 * per_us(me)
+}
+
 /// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when
 /// somebody in the domain closed a read end, ended, or reaped a child.
 pub fn look_again(me: &Me, ch: &Channel) -> bool {
-    let w = &ch.writer.0;
-    let epoch = me.domain.header().death_epoch.load(Relaxed);
-    let now = clock::now();
-    let due = w.epoch.load(Relaxed) != epoch
-        || now.wrapping_sub(w.looked.load(Relaxed)) > 50 * per_us(me);
+    let due = is_look_due(me, ch);
     if due {
+        let w = &ch.writer.0;
+        let epoch = me.domain.header().death_epoch.load(Relaxed);
         w.epoch.store(epoch, Relaxed);
-        w.looked.store(now, Relaxed);
+        w.looked.store(clock::now(), Relaxed);
         // A thread seldom changes its CPU, and to ask for it takes as long as the clock.
         w.cpu.store(clock::now_cpu().1, Relaxed);
     }

@@ -3,11 +3,11 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::{Channel, Ring};
+use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
-use crate::{Me, Step, handback, lock, policy};
+use crate::{Me, Step, handback, lock, policy, quick};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call6, nr};
@@ -31,6 +31,7 @@ impl Armed {
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
+#[inline]
 pub fn read(
     me: &Me,
     ch: &Channel,
@@ -40,10 +41,14 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
+    if done == 0 && quick::read(me, ch, &at, want) {
+        return Step::Done(want as Ret);
+    }
     take(me, ch, fd, &mut at, want, &mut done, armed).unwrap_or(Step::Done(done as Ret))
 }
 
 /// `None` when the call is complete with `done` bytes.
+#[inline(never)]
 fn take(
     me: &Me,
     ch: &Channel,
@@ -57,19 +62,6 @@ fn take(
     let (mut waited, mut gathered) = (false, false);
     loop {
         let h = ch.h();
-        if let Some((ring, k)) = ahead(me, ch, h, want - *done)
-            && at.check(k, |p, n| (me.access)(p, n, true))
-        {
-            let r = h.r();
-            // SAFETY: checked above; [r, r + k) is published and not yet released.
-            unsafe { at.from_ring(ring, r, k) };
-            if ch.cas_h(h, H::free(r + k as u64)) {
-                *done += k;
-                ch.reader.0.count(k);
-                return None;
-            }
-            continue;
-        }
         let t = ch.t();
         if t.closed() {
             if *done > 0 {
@@ -101,7 +93,7 @@ fn take(
         let m = ch.m();
         let r = h.r();
         let w = t.wide(r);
-        let Some(ring) = ch.ring(me.domain) else {
+        let Some(ring) = ch.ring(&me.domain) else {
             if ch.t() != t {
                 // Closed since T was loaded: a large ring's table goes with it.
                 continue;
@@ -116,7 +108,7 @@ fn take(
         ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
             let there = lim - r;
-            if !gathered && policy::is_little(there, want - *done) && !m.valid() {
+            if !gathered && policy::is_little(&ch.reader, there, want - *done) && !m.valid() {
                 gathered = true;
                 if policy::gather(me, &ch.reader, &ch.writer) {
                     policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
@@ -225,19 +217,6 @@ pub(crate) fn to_sleep(ch: &Channel, t: T, m: M, want: usize) -> Option<Armed> {
         before: Some(m),
         want,
     })
-}
-
-/// Whether all of `want` bytes were published when a reader last looked at T: then T, which writers are changing on
-/// another CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and
-/// a W of any time is there as long as R stands, which the CAS on H proves.
-#[inline]
-fn ahead<'a>(me: &Me, ch: &'a Channel, h: H, want: usize) -> Option<(Ring<'a>, usize)> {
-    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    if want as u64 > n.min(policy::piece(me) as u64) || h.held() || ch.m().valid() {
-        return None;
-    }
-    let ring = ch.ring(me.domain)?;
-    (n <= ring.bytes()).then_some((ring, want))
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.

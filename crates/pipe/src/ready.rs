@@ -17,7 +17,7 @@ pub fn readable(me: &Me, ch: &Channel, fd: usize) -> u64 {
         let h = ch.h();
         let t = ch.t();
         let m = ch.m();
-        let ring = match ch.ring(me.domain) {
+        let ring = match ch.ring(&me.domain) {
             Some(ring) if !t.closed() => ring,
             _ => return file::fionread(fd) as u64,
         };
@@ -118,7 +118,7 @@ pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
     let mut shrunk = false;
     loop {
         let t = ch.t();
-        let (Some(ring), false) = (ch.ring(me.domain), t.closed()) else {
+        let (Some(ring), false) = (ch.ring(&me.domain), t.closed()) else {
             return pipe_space(fd);
         };
         // M before R: a place that R has passed is not behind.

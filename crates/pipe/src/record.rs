@@ -66,7 +66,7 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
         if h.held() || ch.readers.0.record.load(Acquire) != 0 {
             return Found::Elsewhere;
         }
-        let Some(ring) = ch.ring(me.domain) else {
+        let Some(ring) = ch.ring(&me.domain) else {
             return Found::Elsewhere;
         };
         let r = h.r();
@@ -150,7 +150,7 @@ fn published(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
         } else {
             None
         };
-        policy::is_little(n, HEAD + head.map_or(0, |x| x.len))
+        policy::is_little(&ch.reader, n, HEAD + head.map_or(0, |x| x.len))
     };
     if n > 0 && little() && policy::gather(me, &ch.reader, &ch.writer) {
         let before = n;

@@ -4,8 +4,8 @@
 //! Not here: the words themselves, or any rule about when to change them.
 //!
 //! ```text
-//! T  63      62   61  60..58 57..55 54    53..32   31..0
-//!    spare CLOSED RUNG  kw     nsl  spare  wl(22)   W
+//! T  63      62   61  60..58 57..55 54   53..32   31..0
+//!    spare CLOSED RUNG  kw     nsl  KEPT  wl(22)   W
 //! H  63 62 61..40  39..0          M  63    62..40 39..0
 //!    kr sp owner   R                 valid seq    P
 //! ```
@@ -20,6 +20,7 @@ pub struct T(pub u64);
 impl T {
     pub const CLOSED: u64 = 1 << 62;
     pub const RUNG: u64 = 1 << 61;
+    const KEPT: u64 = 1 << 54;
     const NSL: u64 = 1 << 55;
     const KW: u64 = 1 << 58;
     /// Largest count that `nsl` and `kw` hold.
@@ -28,8 +29,31 @@ impl T {
     pub fn w(self) -> u32 {
         self.0 as u32
     }
+    /// Who has the writers' lock; 0: nobody, or it is kept.
     pub fn wl(self) -> u32 {
-        (self.0 >> 32 & TID) as u32
+        if self.0 & Self::KEPT == 0 {
+            (self.0 >> 32 & TID) as u32
+        } else {
+            0
+        }
+    }
+    /// Who keeps the writers' lock, and may be inside a write that only appends to the ring; 0: nobody.
+    pub fn keeper(self) -> u32 {
+        if self.0 & Self::KEPT == 0 {
+            0
+        } else {
+            (self.0 >> 32 & TID) as u32
+        }
+    }
+    /// W, and nothing else: nobody inside, asleep, or in the kernel's pipe.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        self.0 >> 32 == 0
+    }
+    /// W, kept by `tid`, and nothing else.
+    #[inline]
+    pub fn is_kept_by(self, tid: u32) -> bool {
+        self.0 >> 32 == Self::KEPT >> 32 | tid as u64 & TID
     }
     pub fn nsl(self) -> u64 {
         self.0 >> 55 & 7
@@ -47,7 +71,10 @@ impl T {
         T(self.0 & !0xffff_ffff | w as u64)
     }
     pub fn with_wl(self, tid: u32) -> T {
-        T(self.0 & !(TID << 32) | (tid as u64 & TID) << 32)
+        T(self.0 & !(TID << 32 | Self::KEPT) | (tid as u64 & TID) << 32)
+    }
+    pub fn kept_by(self, tid: u32) -> T {
+        self.with_wl(tid).with(Self::KEPT)
     }
     pub fn with(self, bit: u64) -> T {
         T(self.0 | bit)

@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy};
+use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy, quick};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -34,7 +34,18 @@ pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
 }
 
 /// As [`write`], where the ring counts as full when `most` bytes lie in it.
+#[inline]
 pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
+    let (from, run) = w.at.run();
+    if w.done == 0 && run >= w.want && quick::write(me, ch, fd, (from, w.want), most) {
+        w.done = w.want;
+        return Step::Done(w.want as Ret);
+    }
+    write_on(me, ch, fd, w, most)
+}
+
+#[inline(never)]
+fn write_on(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
     loop {
         let t = ch.t();
         if t.closed() {
@@ -44,12 +55,8 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
             }
         }
         let look = w.done == 0 && policy::look_again(me, ch);
-        if ch.is_fifo() && w.done == 0 {
-            let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
-            if strange || (look && policy::unwatched(me)) {
-                handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
-                continue;
-            }
+        if ch.is_fifo() && w.done == 0 && is_anothers(me, ch, fd, look) {
+            continue;
         }
         // To wake a sleeper is to write to the kernel's pipe, which asks the same.
         let rings = t.nsl() > 0 && !t.rung();
@@ -80,6 +87,16 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
             None => continue,
         }
     }
+}
+
+/// Of a FIFO: gives it back if a stranger has written into it, or nobody watches for strangers any more.
+pub(crate) fn is_anothers(me: &Me, ch: &Channel, fd: usize, look: bool) -> bool {
+    let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
+    let theirs = strange || (look && policy::unwatched(me));
+    if theirs {
+        handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
+    }
+    theirs
 }
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
@@ -129,7 +146,19 @@ pub fn finish(ch: &Channel, ret: Ret) {
     }
 }
 
+/// The one place at which bytes of the ring come into the stream: `n` of them, T being `t`, which becomes `then` but for W.
+#[inline]
+pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize) -> bool {
+    let w = t.w().wrapping_add(n as u32);
+    let done = ch.cas_t(t, then.with_w(w)).is_ok();
+    if done {
+        ch.writer.0.count(n);
+    }
+    done
+}
+
 /// Under the lock. `None`: the lock was dropped or lost, begin again.
+#[inline(never)]
 fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Option<Step> {
     let (mut spun, mut offered) = (false, false);
     loop {
@@ -143,7 +172,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             return None;
         }
         let m = ch.m();
-        let Some(ring) = ch.ring(me.domain) else {
+        let Some(ring) = ch.ring(&me.domain) else {
             lock::drop(me, ch);
             return Some(Step::Native);
         };
@@ -226,14 +255,9 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if !unsafe { guard::put(me, ch, t, &w.at, ring, pos, k) } {
                 continue;
             }
-            let next = t.with_w(t.w().wrapping_add(k as u32));
             let last = k == rest;
-            if ch
-                .cas_t(t, if last { next.with_wl(0) } else { next })
-                .is_ok()
-            {
+            if publish(ch, t, if last { t.with_wl(0) } else { t }, k) {
                 w.done += k;
-                ch.writer.0.count(k);
                 policy::flowed(&ch.writer);
                 if last {
                     return Some(Step::Done(w.done as Ret));
@@ -385,15 +409,10 @@ fn bell(
             return Err(e);
         }
     }
-    let next = rung.with_w(rung.w().wrapping_add(more as u32));
     let last = first + more == rest;
-    if ch
-        .cas_t(rung, if last { next.with_wl(0) } else { next })
-        .is_ok()
-    {
+    if publish(ch, rung, if last { rung.with_wl(0) } else { rung }, more) {
         w.at.advance(more);
         w.done += more;
-        ch.writer.0.count(more);
         return Ok(last);
     }
     if w.done == w.want {

@@ -69,6 +69,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         spin: true,
         lend: true,
         handlers: false,
+        keeps: byway_sys::barrier::register(),
         resign: true,
         pull: || true,
         abandoned: |_, _| false,

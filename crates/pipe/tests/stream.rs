@@ -1,175 +1,11 @@
 //! The pipe core between two processes, called directly: every byte in order, whatever sizes meet.
-//!
-//! The driver makes the kernel calls that the core asks for, as the preload library's entry does.
+mod common;
+
 use byway_mem::domain::Domain;
-use byway_mem::layout::{Geometry, SLABS};
-use byway_mem::registry;
-use byway_pipe::channel::{Channel, Why};
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::read::Armed;
-use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, clusters, handback, read, write};
+use byway_pipe::channel::Why;
+use byway_pipe::{clusters, handback};
 use byway_sys::{file, process};
-
-fn domain() -> Domain {
-    // SAFETY: a new anonymous shared mapping of the size that `over` wants.
-    unsafe {
-        let p = libc::mmap(
-            std::ptr::null_mut(),
-            Geometry::of(SLABS).bytes,
-            3,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        );
-        assert_ne!(p, libc::MAP_FAILED);
-        let d = Domain::over(p.cast(), SLABS);
-        d.lay_out();
-        d.header()
-            .cycles_per_us
-            .store(2600, std::sync::atomic::Ordering::Relaxed);
-        d
-    }
-}
-
-fn me(domain: Domain) -> Me {
-    Me {
-        tid: process::gettid(),
-        rseq: true,
-        domain,
-        cpus: process::allowed_cpus(),
-        spin: true,
-        lend: true,
-        handlers: false,
-        resign: true,
-        pull: || true,
-        abandoned: |_, _| false,
-        heard: || true,
-        access: |_, _, _| true,
-    }
-}
-
-struct Pipe {
-    /// Whether its readers may read their writer's memory.
-    pull: bool,
-    d: Domain,
-    ch: &'static Channel,
-    r: usize,
-    w: usize,
-}
-
-fn pipe() -> Pipe {
-    let d = domain();
-    let mut fds = [0i32; 2];
-    // SAFETY: pipe(2) fills two ints.
-    assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
-    let id = file::identity(fds[0] as usize).unwrap();
-    assert!(id.fifo);
-    let i = registry::claim(d, id.dev, id.ino).unwrap();
-    let ch = Channel::at(d, i).unwrap();
-    ch.reset(65536);
-    registry::publish(d, i, id.ino);
-    assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
-    Pipe {
-        pull: true,
-        d,
-        ch,
-        r: fds[0] as usize,
-        w: fds[1] as usize,
-    }
-}
-
-impl Pipe {
-    fn me(&self) -> Me {
-        Me {
-            pull: if self.pull { || true } else { || false },
-            ..me(self.d)
-        }
-    }
-
-    fn put(&self, b: &[u8]) -> isize {
-        let me = self.me();
-        let v = [Iov {
-            base: b.as_ptr() as usize,
-            len: b.len(),
-        }];
-        let mut p = Progress {
-            at: Cursor::new(&v),
-            want: b.len(),
-            done: 0,
-        };
-        loop {
-            // SAFETY: plain calls on our own fds and buffers.
-            unsafe {
-                match write::write(&me, self.ch, self.w, &mut p) {
-                    Step::Done(n) => return n,
-                    Step::Native => {
-                        let n = libc::write(
-                            self.w as i32,
-                            b[p.done..].as_ptr().cast(),
-                            b.len() - p.done,
-                        );
-                        return if n < 0 {
-                            if p.done > 0 { p.done as isize } else { n }
-                        } else {
-                            p.done as isize + n
-                        };
-                    }
-                    Step::NativeCounted => {
-                        let n = libc::write(self.w as i32, b.as_ptr().cast(), b.len());
-                        write::finish(self.ch, n);
-                        return n;
-                    }
-                    Step::WaitRestartable => {
-                        let bad = Iov { base: 16, len: 1 };
-                        let r = libc::syscall(libc::SYS_vmsplice, self.w, &bad, 1, 0);
-                        let r = if r < 0 {
-                            -(*libc::__errno_location() as isize)
-                        } else {
-                            r as isize
-                        };
-                        if let Some(n) = write::woken(self.w, &p, true, r) {
-                            return n;
-                        }
-                    }
-                    Step::WaitPartial => {
-                        let (r, _) = file::poll1(self.w, file::POLLOUT, -1);
-                        if let Some(n) = write::woken(self.w, &p, false, r) {
-                            return n;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    fn get(&self, b: &mut [u8]) -> isize {
-        let me = self.me();
-        let v = [Iov {
-            base: b.as_mut_ptr() as usize,
-            len: b.len(),
-        }];
-        let mut armed = Armed::NOT;
-        match read::read(
-            &me,
-            self.ch,
-            self.r,
-            Cursor::new(&v),
-            b.len(),
-            0,
-            &mut armed,
-        ) {
-            Step::Done(n) => n,
-            step => {
-                // SAFETY: our own fd and buffer.
-                let n = unsafe { libc::read(self.r as i32, b.as_mut_ptr().cast(), b.len()) };
-                if step == Step::NativeCounted {
-                    read::finish(&me, self.ch, armed, n);
-                }
-                n
-            }
-        }
-    }
-}
+use common::{Pipe, me, pipe};
 
 fn pattern(i: u64) -> u8 {
     (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
@@ -353,7 +189,7 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
             put(&mut sent, 3001);
             get(&mut seen, 3001);
         }
-        let ring = p.ch.ring(p.d).unwrap().bytes() as u32;
+        let ring = p.ch.ring(&p.d).unwrap().bytes() as u32;
         assert!(ring == asked || asked > 512 << 10, "ring {ring} of {asked}");
         let (mut gone, turns) = (0, if ring > 1 << 20 { 8 } else { 40 });
         for turn in 0..turns {
@@ -395,7 +231,7 @@ fn a_large_ring_is_handed_back_full() {
         (0..20).for_each(|_| put(3001));
         let mut b = vec![0; 60_020];
         assert_eq!(p.get(&mut b), 60_020);
-        let ring = p.ch.ring(p.d).unwrap();
+        let ring = p.ch.ring(&p.d).unwrap();
         // Not from the ring's begin on.
         put(40_000);
         let mut b = vec![0; end];

@@ -99,6 +99,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     unsafe { *DOMAIN.0.get() = Some(d) };
     if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d) {
         crate::dispatch::look_for_handlers();
+        crate::io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
         crate::io::look();

@@ -19,6 +19,8 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 pub static MAY_SPIN: AtomicBool = AtomicBool::new(true);
 /// True once there is a handler that could run over a call.
 pub static HANDLERS: AtomicBool = AtomicBool::new(false);
+/// Whether barriers of other processes reach this one.
+pub static KEEPS: AtomicBool = AtomicBool::new(false);
 /// False once there is a handler, which may leave a write by longjmp, or a second thread, which may change its buffer.
 pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
 /// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
@@ -54,10 +56,14 @@ pub fn me() -> Option<Me> {
         spin: MAY_SPIN.load(Relaxed),
         lend: MAY_LEND.load(Relaxed),
         handlers: HANDLERS.load(Relaxed),
+        keeps: KEEPS.load(Relaxed),
         resign: true,
         pull: may_pull,
         abandoned: |_, _| false,
-        heard: || crate::entry::HEARD.swap(false, Relaxed),
+        heard: || {
+            let heard = &crate::entry::HEARD;
+            heard.load(Relaxed) && heard.swap(false, Relaxed)
+        },
         access: access::allowed,
     })
 }

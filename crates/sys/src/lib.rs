@@ -5,6 +5,7 @@
 //! Not here: policy. No function decides anything about a channel.
 #![no_std]
 
+pub mod barrier;
 pub mod clock;
 pub mod errno;
 pub mod file;

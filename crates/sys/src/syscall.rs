@@ -59,6 +59,7 @@ pub mod nr {
     pub const PRCTL: usize = 157;
     pub const CHROOT: usize = 161;
     pub const GETTID: usize = 186;
+    pub const MEMBARRIER: usize = 324;
     pub const PIDFD_OPEN: usize = 434;
     pub const FSTATFS: usize = 138;
     pub const FUTEX: usize = 202;

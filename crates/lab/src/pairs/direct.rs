@@ -12,7 +12,7 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, policy, read, write};
-use byway_sys::{file, process};
+use byway_sys::{barrier, file, process};
 use std::io;
 
 /// A pipe that the core knows; processes that are forked after it was made share it.
@@ -58,6 +58,7 @@ impl Pipe {
             spin: true,
             lend: true,
             handlers: false,
+            keeps: barrier::register(),
             resign: true,
             pull: || true,
             abandoned: |_, _| false,

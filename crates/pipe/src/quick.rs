@@ -1,0 +1,119 @@
+//! A short write or read that meets nothing in its way, straight through.
+//!
+//! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words; where anything is not as
+//! usual it does nothing, and they begin.
+//! Not here: everything else.
+use crate::channel::{Channel, PIPE_BUF};
+use crate::copy::{Cursor, move_short};
+use crate::word::{H, T};
+use crate::write::{is_anothers, publish};
+use crate::{Me, kept, policy};
+use core::arch::asm;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its line has
+/// come from the other CPU; asked for in time, it is there.
+const AHEAD: usize = 512;
+
+/// Asks for the line at `p`, an address of any kind, to be written.
+#[inline]
+fn fetch_to_write(p: *const u8) {
+    // SAFETY: a hint: no access, no fault.
+    unsafe { asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly)) };
+}
+
+/// The same, to be read.
+#[inline]
+fn fetch(p: *const u8) {
+    // SAFETY: as above.
+    unsafe { asm!("prefetcht0 [{}]", in(reg) p, options(nostack, preserves_flags, readonly)) };
+}
+
+/// All of a write of `n` bytes, at most PIPE_BUF, at `from`. False: not done; this thread may have the lock now.
+#[inline]
+pub fn write(me: &Me, ch: &Channel, fd: usize, (from, n): (usize, usize), most: u64) -> bool {
+    let t = ch.t();
+    let kept = t.is_kept_by(me.tid);
+    if !(kept || t.is_idle()) || n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
+        return false;
+    }
+    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !(me.access)(from, n, false) {
+        return false;
+    }
+    if kept {
+        let Some(_inside) = kept::enter(me, ch, t) else {
+            return false;
+        };
+        return append(me, ch, t, t, (from, n), most);
+    }
+    first(me, ch, t, (from, n), most)
+}
+
+/// The same by a thread that does not keep the lock.
+#[inline(never)]
+fn first(me: &Me, ch: &Channel, t: T, from: (usize, usize), most: u64) -> bool {
+    let mine = t.with_wl(me.tid);
+    // E2: M after the lock, which is needed to set it.
+    if ch.cas_t(t, mine).is_err() || ch.m().valid() {
+        return false;
+    }
+    let keep = policy::may_keep(me, &ch.writer) && kept::place(me);
+    let then = if keep { t.kept_by(me.tid) } else { t };
+    append(me, ch, mine, then, from, most)
+}
+
+/// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
+#[inline]
+fn append(me: &Me, ch: &Channel, t: T, then: T, (from, n): (usize, usize), most: u64) -> bool {
+    let Some(ring) = ch.ring(&me.domain) else {
+        return false;
+    };
+    // R of any time says too little room at most.
+    let r = ch.writer.0.seen.load(Relaxed);
+    let pos = t.wide(r);
+    if pos - r + n as u64 > ring.room().min(most) || policy::may_offer(me, ch, n) {
+        return false;
+    }
+    let (to, wrap) = ring.run(pos);
+    if wrap < n || !ring.has(pos + n as u64 + crate::channel::SLACK - 1) {
+        return false;
+    }
+    fetch_to_write(to.wrapping_add(AHEAD));
+    // SAFETY: `write` asked about the buffer; the room is free below R's release (E3), and ours by the lock.
+    unsafe { move_short(to, from as *const u8, n) };
+    if !publish(ch, t, then, n) {
+        return false;
+    }
+    policy::flowed(&ch.writer);
+    true
+}
+
+/// All of a read, where so much was published when a reader last looked at T: then T, which writers are changing on another
+/// CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and a W of any
+/// time is there as long as R stands, which the CAS on H proves. False: not done.
+#[inline]
+pub fn read(me: &Me, ch: &Channel, at: &Cursor, want: usize) -> bool {
+    let h = ch.h();
+    let (to, run) = at.run();
+    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
+    if want as u64 > n.min(policy::piece(me) as u64) || run < want || h.held() || ch.m().valid() {
+        return false;
+    }
+    let Some(ring) = ch.ring(&me.domain) else {
+        return false;
+    };
+    let (from, wrap) = ring.run(h.r());
+    if n > ring.bytes() || wrap < want || !(me.access)(to, want, true) {
+        return false;
+    }
+    if n > (want + AHEAD) as u64 {
+        fetch(from.wrapping_add(AHEAD));
+    }
+    // SAFETY: asked above; [r, r + want) is published and not yet released.
+    unsafe { move_short(to as *mut u8, from, want) };
+    if !ch.cas_h(h, H::free(h.r() + want as u64)) {
+        return false;
+    }
+    ch.reader.0.count(want);
+    true
+}

@@ -1,0 +1,180 @@
+//! A driver of the pipe core: it makes the kernel calls that the core asks for, as the preload library's entry does.
+//!
+//! Not here: any test.
+#![allow(dead_code)]
+use byway_mem::domain::Domain;
+use byway_mem::layout::{Geometry, SLABS};
+use byway_mem::registry;
+use byway_pipe::channel::Channel;
+use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::read::Armed;
+use byway_pipe::write::Progress;
+use byway_pipe::{Me, Step, read, write};
+use byway_sys::{file, process};
+
+/// A new domain of this process and its children.
+pub fn domain() -> Domain {
+    // SAFETY: a new anonymous shared mapping of the size that `over` wants.
+    unsafe {
+        let p = libc::mmap(
+            std::ptr::null_mut(),
+            Geometry::of(SLABS).bytes,
+            3,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+        assert_ne!(p, libc::MAP_FAILED);
+        let d = Domain::over(p.cast(), SLABS);
+        d.lay_out();
+        d.header()
+            .cycles_per_us
+            .store(2600, std::sync::atomic::Ordering::Relaxed);
+        d
+    }
+}
+
+/// The calling thread.
+pub fn me(domain: Domain) -> Me {
+    Me {
+        tid: process::gettid(),
+        rseq: true,
+        domain,
+        cpus: process::allowed_cpus(),
+        spin: true,
+        lend: true,
+        handlers: false,
+        keeps: byway_sys::barrier::register(),
+        resign: true,
+        pull: || true,
+        abandoned: |_, _| false,
+        heard: || true,
+        access: |_, _, _| true,
+    }
+}
+
+/// A pipe that the core knows.
+pub struct Pipe {
+    /// Whether its readers may read their writer's memory.
+    pub pull: bool,
+    pub d: Domain,
+    pub ch: &'static Channel,
+    pub r: usize,
+    pub w: usize,
+}
+
+/// A new one.
+pub fn pipe() -> Pipe {
+    let d = domain();
+    let mut fds = [0i32; 2];
+    // SAFETY: pipe(2) fills two ints.
+    assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
+    let id = file::identity(fds[0] as usize).unwrap();
+    assert!(id.fifo);
+    let i = registry::claim(d, id.dev, id.ino).unwrap();
+    let ch = Channel::at(d, i).unwrap();
+    ch.reset(65536);
+    registry::publish(d, i, id.ino);
+    assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
+    Pipe {
+        pull: true,
+        d,
+        ch,
+        r: fds[0] as usize,
+        w: fds[1] as usize,
+    }
+}
+
+impl Pipe {
+    pub fn me(&self) -> Me {
+        Me {
+            pull: if self.pull { || true } else { || false },
+            ..me(self.d)
+        }
+    }
+
+    /// write(2).
+    pub fn put(&self, b: &[u8]) -> isize {
+        let me = self.me();
+        let v = [Iov {
+            base: b.as_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut p = Progress {
+            at: Cursor::new(&v),
+            want: b.len(),
+            done: 0,
+        };
+        loop {
+            // SAFETY: plain calls on our own fds and buffers.
+            unsafe {
+                match write::write(&me, self.ch, self.w, &mut p) {
+                    Step::Done(n) => return n,
+                    Step::Native => {
+                        let n = libc::write(
+                            self.w as i32,
+                            b[p.done..].as_ptr().cast(),
+                            b.len() - p.done,
+                        );
+                        return if n < 0 {
+                            if p.done > 0 { p.done as isize } else { n }
+                        } else {
+                            p.done as isize + n
+                        };
+                    }
+                    Step::NativeCounted => {
+                        let n = libc::write(self.w as i32, b.as_ptr().cast(), b.len());
+                        write::finish(self.ch, n);
+                        return n;
+                    }
+                    Step::WaitRestartable => {
+                        let bad = Iov { base: 16, len: 1 };
+                        let r = libc::syscall(libc::SYS_vmsplice, self.w, &bad, 1, 0);
+                        let r = if r < 0 {
+                            -(*libc::__errno_location() as isize)
+                        } else {
+                            r as isize
+                        };
+                        if let Some(n) = write::woken(self.w, &p, true, r) {
+                            return n;
+                        }
+                    }
+                    Step::WaitPartial => {
+                        let (r, _) = file::poll1(self.w, file::POLLOUT, -1);
+                        if let Some(n) = write::woken(self.w, &p, false, r) {
+                            return n;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    /// read(2).
+    pub fn get(&self, b: &mut [u8]) -> isize {
+        let me = self.me();
+        let v = [Iov {
+            base: b.as_mut_ptr() as usize,
+            len: b.len(),
+        }];
+        let mut armed = Armed::NOT;
+        match read::read(
+            &me,
+            self.ch,
+            self.r,
+            Cursor::new(&v),
+            b.len(),
+            0,
+            &mut armed,
+        ) {
+            Step::Done(n) => n,
+            step => {
+                // SAFETY: our own fd and buffer.
+                let n = unsafe { libc::read(self.r as i32, b.as_mut_ptr().cast(), b.len()) };
+                if step == Step::NativeCounted {
+                    read::finish(&me, self.ch, armed, n);
+                }
+                n
+            }
+        }
+    }
+}
