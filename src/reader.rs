@@ -167,10 +167,10 @@ impl Reader {
             return Ok(Some(0));
         }
         let _turn = self.turn();
-        let Some(c) = self.carried else {
+        let Some(c) = &self.carried else {
             return attempted(kernel::read(number(&self.fd), b));
         };
-        if is_held(&c) {
+        if is_held(c) {
             return Err(busy());
         }
         let (me, fd) = (c.me(spin), number(&self.fd));
@@ -182,7 +182,10 @@ impl Reader {
         let at = Cursor::new(&v);
         match read::read(&me, c.channel, fd, at, b.len(), 0, &mut armed) {
             Step::Done(n) => said(n).map(Some),
-            step => self.natively(&c, step, armed, b),
+            step => {
+                let c = *c;
+                self.natively(&c, step, armed, b)
+            }
         }
     }
 

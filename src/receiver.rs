@@ -179,16 +179,16 @@ impl Receiver {
             self.tell();
             return Ok(Some(Next::Message(m)));
         }
-        let Some(c) = self.reader.carried else {
+        let _turn = self.reader.turn();
+        let Some(c) = &self.reader.carried else {
             return self.piecewise(None, false);
         };
-        let _turn = self.reader.turn();
         let (me, ch) = (c.me(spin), c.channel);
         let mut waited = !spin;
         loop {
             match record::take(&me, ch, b) {
                 Found::Taken(h) if h.kind == COPIED => return Ok(Some(Next::Bytes(h.len))),
-                Found::Taken(h) => return granted(&c, h, &b[..h.len]).map(Some),
+                Found::Taken(h) => return granted(c, h, &b[..h.len]).map(Some),
                 Found::Long(h) if h.kind == COPIED => return Err(too_long()),
                 // A grant's few bytes have room of their own.
                 Found::Long(_) => {
@@ -196,7 +196,7 @@ impl Receiver {
                     if let Found::Taken(h) = record::take(&me, ch, &mut own) {
                         let m = match h.kind {
                             COPIED => Next::Message(Message::Copied(own[..h.len].to_vec())),
-                            _ => granted(&c, h, &own[..h.len])?,
+                            _ => granted(c, h, &own[..h.len])?,
                         };
                         return Ok(Some(m));
                     }
@@ -211,6 +211,7 @@ impl Receiver {
                             continue;
                         }
                     }
+                    let c = *c;
                     return self.piecewise(Some(&c), !waited);
                 }
             }

@@ -233,8 +233,16 @@ impl Sender {
     /// A record's head and bytes by one write, which is whole or not at all.
     #[inline]
     fn write(&mut self, kind: u8, b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
-        let mut whole = [MaybeUninit::<u8>::uninit(); libc::PIPE_BUF];
         let head = Head { kind, len: b.len() }.to_bytes();
+        if self.writer.attempt_record(head, b, most) {
+            return Ok(());
+        }
+        self.write_on(head, b, wait, most)
+    }
+
+    #[inline(never)]
+    fn write_on(&mut self, head: [u8; HEAD], b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
+        let mut whole = [MaybeUninit::<u8>::uninit(); libc::PIPE_BUF];
         let n = HEAD + b.len();
         // SAFETY: `b` is at most `INLINE` long, so both fit; the first `n` bytes are written before they are read.
         let whole = unsafe {

@@ -11,8 +11,9 @@ use crate::reader::already;
 use crate::watch::Watch;
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::record::HEAD;
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fifo, handback};
+use byway_pipe::{Step, fifo, handback, quick};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -160,6 +161,17 @@ impl Writer {
         tried
     }
 
+    /// A short record, if nothing is in its way. False: nothing was written.
+    #[inline]
+    pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> bool {
+        match &self.carried {
+            Some(c) if self.watch.is_none() && !is_held(c) => {
+                quick::record(&c.me(true), c.channel, number(&self.fd), head, b, most)
+            }
+            _ => false,
+        }
+    }
+
     /// Has it watched by `queue`, as its entry `key`.
     pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
         if self.watch.as_ref().is_some_and(|w| w.is_live()) {
@@ -180,10 +192,10 @@ impl Writer {
             return Tried::All;
         }
         let fd = number(&self.fd);
-        let Some(c) = self.carried else {
+        let Some(c) = &self.carried else {
             return to_kernel(fd, b, done);
         };
-        if is_held(&c) {
+        if is_held(c) {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
         let (me, ch) = (c.me(spin), c.channel);

@@ -15,7 +15,12 @@ const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
 const PIECE: usize = 64 * 1024;
 const SPIN_US: u64 = 20;
+/// Who is answered sooner is answered by a peer that runs now.
+const PROMPT_US: u64 = 1;
 const GATHER_US: u64 = 4;
+/// A writer that found the ring full waits for so much room, and not for its next message's: else both look at the other's line
+/// for each.
+pub const ROOM: usize = 16 * 1024;
 const LONG_US: u64 = 1000;
 /// Less than this at a look at T, and fewer reads than these, may be worth a `gather`.
 const LITTLE: u64 = 16384;
@@ -55,9 +60,32 @@ fn per_us(me: &Me) -> u64 {
         .clamp(100, 20_000) as u64
 }
 
+/// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// For a reader: what it waits for is one store.
+    Prompt,
+    /// For a writer of long pieces.
+    Steady,
+    /// For one of short ones: the more room there is when it looks, the better.
+    Gentle,
+}
+
+impl Pace {
+    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU.
+    fn pauses(self, first: bool) -> u32 {
+        match self {
+            Pace::Prompt if first => 0,
+            Pace::Prompt | Pace::Steady => 1,
+            Pace::Gentle => 16,
+        }
+    }
+}
+
 /// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
 fn wait(
     me: &Me,
+    pace: Pace,
     mine: &AtomicU32,
     theirs: &AtomicU32,
     history: &AtomicU32,
@@ -84,7 +112,9 @@ fn wait(
                     history.store(h + (256 - h) / 8, Relaxed);
                     return true;
                 }
-                clock::pause();
+                for _ in 0..pace.pauses(before - t0 < PROMPT_US * us) {
+                    clock::pause();
+                }
             }
             before = clock::now();
             if before > end {
@@ -128,18 +158,36 @@ pub fn reader_waits(
     ready: impl Fn() -> bool,
 ) -> bool {
     r.0.wait();
-    wait(me, &r.0.cpu, &w.0.cpu, &r.0.history, &r.0.yields, ready)
+    wait(
+        me,
+        Pace::Prompt,
+        &r.0.cpu,
+        &w.0.cpu,
+        &r.0.history,
+        &r.0.yields,
+        ready,
+    )
 }
 
-/// A writer that found the ring full.
+/// A writer that found the ring full, with `n` bytes to write.
 pub fn writer_waits(
     me: &Me,
+    n: usize,
     r: &Line<ReaderSide>,
     w: &Line<WriterSide>,
     ready: impl Fn() -> bool,
 ) -> bool {
+    let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
     w.0.waiting.store(1, Relaxed);
-    let ok = wait(me, &w.0.cpu, &r.0.cpu, &w.0.history, &w.0.yields, ready);
+    let ok = wait(
+        me,
+        pace,
+        &w.0.cpu,
+        &r.0.cpu,
+        &w.0.history,
+        &w.0.yields,
+        ready,
+    );
     w.0.waiting.store(0, Relaxed);
     ok
 }
@@ -232,7 +280,15 @@ pub fn lender_waits(
 ) -> bool {
     // What came of the offer itself is counted (`lent`).
     let trusting = AtomicU32::new(256);
-    wait(me, &w.0.cpu, &r.0.cpu, &trusting, &trusting, ready)
+    wait(
+        me,
+        Pace::Steady,
+        &w.0.cpu,
+        &r.0.cpu,
+        &trusting,
+        &trusting,
+        ready,
+    )
 }
 
 /// Whether an offer was taken, all of it. A reader with small buffers, or one that computes, never does: each try in vain

@@ -5,6 +5,7 @@
 //! Not here: everything else.
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Cursor, move_short};
+use crate::record::HEAD;
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
 use crate::{Me, kept, policy};
@@ -13,7 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its line has
 /// come from the other CPU; asked for in time, it is there.
-const AHEAD: usize = 512;
+pub(crate) const AHEAD: usize = 512;
 
 /// Asks for the line at `p`, an address of any kind, to be written.
 #[inline]
@@ -24,7 +25,7 @@ fn fetch_to_write(p: *const u8) {
 
 /// The same, to be read.
 #[inline]
-fn fetch(p: *const u8) {
+pub(crate) fn fetch(p: *const u8) {
     // SAFETY: as above.
     unsafe { asm!("prefetcht0 [{}]", in(reg) p, options(nostack, preserves_flags, readonly)) };
 }
@@ -32,26 +33,55 @@ fn fetch(p: *const u8) {
 /// All of a write of `n` bytes, at most PIPE_BUF, at `from`. False: not done; this thread may have the lock now.
 #[inline]
 pub fn write(me: &Me, ch: &Channel, fd: usize, (from, n): (usize, usize), most: u64) -> bool {
+    let may = || (me.access)(from, n, false);
+    // SAFETY: `may` was asked before; the places are the caller's.
+    let fill = |to| unsafe { move_short(to, from as *const u8, n) };
+    write_by(me, ch, fd, (n, most), may, fill)
+}
+
+/// The same of a record: its head, and the bytes behind it.
+#[inline]
+pub fn record(me: &Me, ch: &Channel, fd: usize, head: [u8; HEAD], b: &[u8], most: u64) -> bool {
+    let fill = |to: *mut u8| {
+        // SAFETY: there is room for both, and the places are the caller's.
+        unsafe {
+            to.cast::<[u8; HEAD]>().write_unaligned(head);
+            move_short(to.add(HEAD), b.as_ptr(), b.len());
+        }
+    };
+    write_by(me, ch, fd, (HEAD + b.len(), most), || true, fill)
+}
+
+/// A write of `n` bytes that `fill` puts into their places, if it `may`.
+#[inline]
+fn write_by(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    (n, most): (usize, u64),
+    may: impl Fn() -> bool,
+    fill: impl Fn(*mut u8),
+) -> bool {
     let t = ch.t();
-    let kept = t.is_kept_by(me.tid);
+    let kept = me.keeps && t.is_kept_by(me.tid);
     if !(kept || t.is_idle()) || n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }
-    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !(me.access)(from, n, false) {
+    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
         return false;
     }
     if kept {
         let Some(_inside) = kept::enter(me, ch, t) else {
             return false;
         };
-        return append(me, ch, t, t, (from, n), most);
+        return append(me, ch, t, t, (n, most), fill);
     }
-    first(me, ch, t, (from, n), most)
+    first(me, ch, t, (n, most), fill)
 }
 
 /// The same by a thread that does not keep the lock.
 #[inline(never)]
-fn first(me: &Me, ch: &Channel, t: T, from: (usize, usize), most: u64) -> bool {
+fn first(me: &Me, ch: &Channel, t: T, (n, most): (usize, u64), fill: impl Fn(*mut u8)) -> bool {
     let mine = t.with_wl(me.tid);
     // E2: M after the lock, which is needed to set it.
     if ch.cas_t(t, mine).is_err() || ch.m().valid() {
@@ -59,12 +89,19 @@ fn first(me: &Me, ch: &Channel, t: T, from: (usize, usize), most: u64) -> bool {
     }
     let keep = policy::may_keep(me, &ch.writer) && kept::place(me);
     let then = if keep { t.kept_by(me.tid) } else { t };
-    append(me, ch, mine, then, from, most)
+    append(me, ch, mine, then, (n, most), fill)
 }
 
 /// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
 #[inline]
-fn append(me: &Me, ch: &Channel, t: T, then: T, (from, n): (usize, usize), most: u64) -> bool {
+fn append(
+    me: &Me,
+    ch: &Channel,
+    t: T,
+    then: T,
+    (n, most): (usize, u64),
+    fill: impl Fn(*mut u8),
+) -> bool {
     let Some(ring) = ch.ring(&me.domain) else {
         return false;
     };
@@ -79,8 +116,8 @@ fn append(me: &Me, ch: &Channel, t: T, then: T, (from, n): (usize, usize), most:
         return false;
     }
     fetch_to_write(to.wrapping_add(AHEAD));
-    // SAFETY: `write` asked about the buffer; the room is free below R's release (E3), and ours by the lock.
-    unsafe { move_short(to, from as *const u8, n) };
+    // The room is free below R's release (E3), and ours by the lock.
+    fill(to);
     if !publish(ch, t, then, n) {
         return false;
     }

@@ -269,8 +269,8 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         if !spun {
             spun = true;
             lock::drop(me, ch);
-            let need = rest.min(cap as usize / 4);
-            policy::writer_waits(me, &ch.reader, &ch.writer, || {
+            let need = rest.max(policy::ROOM).min(cap as usize / 4);
+            policy::writer_waits(me, rest, &ch.reader, &ch.writer, || {
                 let (h, t) = (ch.h(), ch.t());
                 t.closed() || cap.saturating_sub(t.wide(h.r()) - h.r()) as usize >= need
             });

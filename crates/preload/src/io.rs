@@ -172,9 +172,8 @@ fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
 }
 
 fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
-    let iov = f.iov;
     let mut p = Progress {
-        at: Cursor::new(&iov[..f.vectors]),
+        at: Cursor::new(&f.iov[..f.vectors]),
         want: f.want,
         done: f.done,
     };
@@ -255,9 +254,8 @@ pub fn resume(f: &mut Frame) -> u32 {
             DONE
         }
         WAIT | POLL => {
-            let iov = f.iov;
             let p = Progress {
-                at: Cursor::new(&iov[..f.vectors]),
+                at: Cursor::new(&f.iov[..f.vectors]),
                 want: f.want,
                 done: f.done,
             };
