@@ -199,6 +199,10 @@ impl Writer {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
         let (me, ch) = (c.me(spin), c.channel);
+        if *done == 0 && quick::write(&me, ch, fd, (b.as_ptr() as usize, b.len()), most) {
+            *done = b.len();
+            return Tried::All;
+        }
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),

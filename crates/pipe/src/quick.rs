@@ -3,8 +3,8 @@
 //! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words; where anything is not as
 //! usual it does nothing, and they begin.
 //! Not here: everything else.
-use crate::channel::{Channel, PIPE_BUF};
-use crate::copy::{Cursor, move_short};
+use crate::channel::{Channel, PIPE_BUF, SLACK};
+use crate::copy::move_short;
 use crate::record::HEAD;
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
@@ -107,12 +107,14 @@ fn append(
     };
     // R of any time says too little room at most.
     let r = ch.writer.0.seen.load(Relaxed);
-    let pos = t.wide(r);
-    if pos - r + n as u64 > ring.room().min(most) || policy::may_offer(me, ch, n) {
+    // A peer may have written anything there.
+    let used = t.w().wrapping_sub(r as u32) as u64;
+    let pos = r.wrapping_add(used);
+    if used + n as u64 > ring.room().min(most) || policy::may_offer(me, ch, n) {
         return false;
     }
     let (to, wrap) = ring.run(pos);
-    if wrap < n || !ring.has(pos + n as u64 + crate::channel::SLACK - 1) {
+    if wrap < n || !ring.has(pos.wrapping_add(n as u64 + SLACK - 1)) {
         return false;
     }
     fetch_to_write(to.wrapping_add(AHEAD));
@@ -129,11 +131,10 @@ fn append(
 /// CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and a W of any
 /// time is there as long as R stands, which the CAS on H proves. False: not done.
 #[inline]
-pub fn read(me: &Me, ch: &Channel, at: &Cursor, want: usize) -> bool {
+pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize)) -> bool {
     let h = ch.h();
-    let (to, run) = at.run();
     let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    if want as u64 > n.min(policy::piece(me) as u64) || run < want || h.held() || ch.m().valid() {
+    if want as u64 > n.min(policy::piece(me) as u64) || h.held() || ch.m().valid() {
         return false;
     }
     let Some(ring) = ch.ring(&me.domain) else {

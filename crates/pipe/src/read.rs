@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
-use crate::{Me, Step, handback, lock, policy, quick};
+use crate::{Me, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call6, nr};
@@ -30,7 +30,7 @@ impl Armed {
 
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
-/// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
+/// A read into one buffer is to be tried by `quick::read` before. `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
 #[inline]
 pub fn read(
     me: &Me,
@@ -41,9 +41,6 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
-    if done == 0 && quick::read(me, ch, &at, want) {
-        return Step::Done(want as Ret);
-    }
     take(me, ch, fd, &mut at, want, &mut done, armed).unwrap_or(Step::Done(done as Ret))
 }
 

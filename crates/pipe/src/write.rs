@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy, quick};
+use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -27,25 +27,15 @@ const AHEAD: usize = 512 * 1024;
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
 const AT_ONCE: usize = 256 * 1024;
 
-/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel.
+/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A short write is to be tried
+/// by `quick::write` before.
 #[inline]
 pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
     write_within(me, ch, fd, w, u64::MAX)
 }
 
 /// As [`write`], where the ring counts as full when `most` bytes lie in it.
-#[inline]
 pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
-    let (from, run) = w.at.run();
-    if w.done == 0 && run >= w.want && quick::write(me, ch, fd, (from, w.want), most) {
-        w.done = w.want;
-        return Step::Done(w.want as Ret);
-    }
-    write_on(me, ch, fd, w, most)
-}
-
-#[inline(never)]
-fn write_on(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
     loop {
         let t = ch.t();
         if t.closed() {

@@ -11,7 +11,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, clusters, handback, read, write};
+use byway_pipe::{Me, Step, clusters, handback, quick, read, write};
 use byway_sys::{file, process};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -84,12 +84,17 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             base: b.as_mut_ptr() as usize,
             len: 1 + random(&mut x) as usize % b.len(),
         }];
-        match random(&mut x) % 16 {
+        let short = (v[0].base, 1 + v[0].len % 256);
+        match random(&mut x) % 20 {
+            16..18 => {
+                let _ = quick::read(&me, ch, short);
+            }
+            18.. if quick::write(&me, ch, w, short, u64::MAX) => {}
             0 => handback::hand_back(&me, ch, r, false, byway_pipe::channel::Why::Control),
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);
             }
-            2..9 => {
+            2..9 | 18.. => {
                 let mut p = Progress {
                     at: Cursor::new(&v),
                     want: v[0].len,

@@ -8,7 +8,7 @@ use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, handback, policy, read, write};
+use byway_pipe::{Me, Step, handback, policy, quick, read, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
@@ -123,6 +123,18 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
             f.iov[k] = unsafe { (f.args[1] as *const Iov).add(k).read_unaligned() };
         }
         f.vectors = n;
+    }
+    if f.vectors == 1 {
+        let Iov { base, len } = f.iov[0];
+        let whole = (base, len);
+        let done = len > 0
+            && match writes {
+                true => quick::write(&me, ch, f.fd, whole, u64::MAX),
+                false => quick::read(&me, ch, whole),
+            };
+        if done {
+            return finished(f, len as Ret);
+        }
     }
     f.want = 0;
     for v in &f.iov[..f.vectors] {

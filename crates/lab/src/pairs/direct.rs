@@ -11,7 +11,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, policy, read, write};
+use byway_pipe::{Me, Step, policy, quick, read, write};
 use byway_sys::{barrier, file, process};
 use std::io;
 
@@ -99,6 +99,15 @@ impl End {
     /// write(2).
     #[inline]
     pub fn write(&self, b: &[u8]) -> io::Result<usize> {
+        let (ch, fd) = (self.pipe.channel, self.pipe.w);
+        if quick::write(&self.me, ch, fd, (b.as_ptr() as usize, b.len()), u64::MAX) {
+            return Ok(b.len());
+        }
+        self.write_on(b)
+    }
+
+    #[inline(never)]
+    fn write_on(&self, b: &[u8]) -> io::Result<usize> {
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),
@@ -151,6 +160,18 @@ impl End {
     /// read(2).
     #[inline]
     pub fn read(&self, b: &mut [u8]) -> io::Result<usize> {
+        if quick::read(
+            &self.me,
+            self.pipe.channel,
+            (b.as_mut_ptr() as usize, b.len()),
+        ) {
+            return Ok(b.len());
+        }
+        self.read_on(b)
+    }
+
+    #[inline(never)]
+    fn read_on(&self, b: &mut [u8]) -> io::Result<usize> {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
