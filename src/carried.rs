@@ -118,6 +118,13 @@ impl Carried {
         }
     }
 
+    /// The same in place, for what does not wait.
+    #[inline]
+    pub fn mine(&mut self) -> &Me {
+        self.me.tid = thread::ids().tid;
+        &self.me
+    }
+
     /// A reader has gone: writers ask the kernel before the next write whether it was the last.
     fn gone(&self) {
         self.me.domain.header().death_epoch.fetch_add(1, Relaxed);

@@ -167,16 +167,17 @@ impl Reader {
             return Ok(Some(0));
         }
         let _turn = self.turn();
-        let Some(c) = &self.carried else {
+        let Some(c) = &mut self.carried else {
             return attempted(kernel::read(number(&self.fd), b));
         };
         if is_held(c) {
             return Err(busy());
         }
-        let (me, fd) = (c.me(spin), number(&self.fd));
-        if quick::read(&me, c.channel, (b.as_mut_ptr() as usize, b.len())) {
+        let ch = c.channel;
+        if quick::read(c.mine(), ch, (b.as_mut_ptr() as usize, b.len())) {
             return Ok(Some(b.len()));
         }
+        let (me, fd) = (c.me(spin), number(&self.fd));
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),

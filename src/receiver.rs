@@ -8,8 +8,8 @@ use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
 use crate::records::{COPIED, GRANTED, Message, Wait, too_long};
 use crate::sender::Sender;
-use byway_pipe::policy;
 use byway_pipe::record::{self, Found, HEAD, Head};
+use byway_pipe::{policy, quick};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Weak;
@@ -180,10 +180,17 @@ impl Receiver {
             return Ok(Some(Next::Message(m)));
         }
         let _turn = self.reader.turn();
-        let Some(c) = &self.reader.carried else {
+        let Some(c) = &mut self.reader.carried else {
             return self.piecewise(None, false);
         };
-        let (me, ch) = (c.me(spin), c.channel);
+        let ch = c.channel;
+        if let Some(h) = quick::take(c.mine(), ch, b) {
+            return match h.kind {
+                COPIED => Ok(Some(Next::Bytes(h.len))),
+                _ => granted(c, h, &b[..h.len]).map(Some),
+            };
+        }
+        let me = c.me(spin);
         let mut waited = !spin;
         loop {
             match record::take(&me, ch, b) {

@@ -164,9 +164,10 @@ impl Writer {
     /// A short record, if nothing is in its way. False: nothing was written.
     #[inline]
     pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> bool {
-        match &self.carried {
+        match &mut self.carried {
             Some(c) if self.watch.is_none() && !is_held(c) => {
-                quick::record(&c.me(true), c.channel, number(&self.fd), head, b, most)
+                let ch = c.channel;
+                quick::record(c.mine(), ch, number(&self.fd), head, b, most)
             }
             _ => false,
         }
@@ -192,17 +193,18 @@ impl Writer {
             return Tried::All;
         }
         let fd = number(&self.fd);
-        let Some(c) = &self.carried else {
+        let Some(c) = &mut self.carried else {
             return to_kernel(fd, b, done);
         };
         if is_held(c) {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
-        let (me, ch) = (c.me(spin), c.channel);
-        if *done == 0 && quick::write(&me, ch, fd, (b.as_ptr() as usize, b.len()), most) {
+        let ch = c.channel;
+        if *done == 0 && quick::write(c.mine(), ch, fd, (b.as_ptr() as usize, b.len()), most) {
             *done = b.len();
             return Tried::All;
         }
+        let me = c.me(spin);
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),

@@ -225,13 +225,18 @@ pub fn is_hot(w: &Line<WriterSide>, n: usize) -> bool {
 pub fn may_keep(me: &Me, w: &Line<WriterSide>) -> bool {
     let w = &w.0;
     let alone = match w.last.load(Relaxed) == me.tid {
-        true => w.alone.load(Relaxed) + 1,
+        true => w.alone.load(Relaxed).saturating_add(1),
         false => 0,
     };
     w.last.store(me.tid, Relaxed);
-    let due = alone >= w.alone_for.load(Relaxed).max(ALONE);
-    w.alone.store(if due { 0 } else { alone }, Relaxed);
-    due && me.keeps
+    w.alone.store(alone, Relaxed);
+    me.keeps && alone >= w.alone_for.load(Relaxed).max(ALONE)
+}
+
+/// It may not after all: to be tried again after as many writes.
+#[cold]
+pub fn cannot_keep(w: &Line<WriterSide>) {
+    w.0.alone.store(0, Relaxed);
 }
 
 /// A kept lock was asked for by another: the next one is kept after twice as many writes.

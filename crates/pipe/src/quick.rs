@@ -5,29 +5,37 @@
 //! Not here: everything else.
 use crate::channel::{Channel, PIPE_BUF, SLACK};
 use crate::copy::move_short;
-use crate::record::HEAD;
+use crate::record::{HEAD, Head};
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
 use crate::{Me, kept, policy};
 use core::arch::asm;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its line has
-/// come from the other CPU; asked for in time, it is there.
-pub(crate) const AHEAD: usize = 512;
+/// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its lines have
+/// come from the other CPU; asked for in time, they are there.
+const AHEAD: usize = 1024;
+/// Of more than this the processor sees by itself where it goes on.
+const MUCH: usize = 512;
 
-/// Asks for the line at `p`, an address of any kind, to be written.
+/// Asks for the lines of `n` bytes at `p`, an address of any kind, to be written.
 #[inline]
-fn fetch_to_write(p: *const u8) {
-    // SAFETY: a hint: no access, no fault.
-    unsafe { asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags, readonly)) };
+fn fetch_to_write(p: *const u8, n: usize) {
+    for i in (0..n.min(MUCH)).step_by(64) {
+        let at = p.wrapping_add(i);
+        // SAFETY: a hint: no access, no fault.
+        unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+    }
 }
 
 /// The same, to be read.
 #[inline]
-pub(crate) fn fetch(p: *const u8) {
-    // SAFETY: as above.
-    unsafe { asm!("prefetcht0 [{}]", in(reg) p, options(nostack, preserves_flags, readonly)) };
+fn fetch(p: *const u8, n: usize) {
+    for i in (0..n.min(MUCH)).step_by(64) {
+        let at = p.wrapping_add(i);
+        // SAFETY: as above.
+        unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+    }
 }
 
 /// All of a write of `n` bytes, at most PIPE_BUF, at `from`. False: not done; this thread may have the lock now.
@@ -87,8 +95,14 @@ fn first(me: &Me, ch: &Channel, t: T, (n, most): (usize, u64), fill: impl Fn(*mu
     if ch.cas_t(t, mine).is_err() || ch.m().valid() {
         return false;
     }
-    let keep = policy::may_keep(me, &ch.writer) && kept::place(me);
-    let then = if keep { t.kept_by(me.tid) } else { t };
+    let mut then = t;
+    if policy::may_keep(me, &ch.writer) {
+        if kept::place(me) {
+            then = t.kept_by(me.tid);
+        } else {
+            policy::cannot_keep(&ch.writer);
+        }
+    }
     append(me, ch, mine, then, (n, most), fill)
 }
 
@@ -114,10 +128,11 @@ fn append(
         return false;
     }
     let (to, wrap) = ring.run(pos);
-    if wrap < n || !ring.has(pos.wrapping_add(n as u64 + SLACK - 1)) {
+    let end = n + SLACK as usize;
+    if wrap < end && (wrap < n || !ring.has(pos.wrapping_add(end as u64 - 1))) {
         return false;
     }
-    fetch_to_write(to.wrapping_add(AHEAD));
+    fetch_to_write(to.wrapping_add(AHEAD), n);
     // The room is free below R's release (E3), and ours by the lock.
     fill(to);
     if !publish(ch, t, then, n) {
@@ -144,8 +159,8 @@ pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize)) -> bool {
     if n > ring.bytes() || wrap < want || !(me.access)(to, want, true) {
         return false;
     }
-    if n > (want + AHEAD) as u64 {
-        fetch(from.wrapping_add(AHEAD));
+    if n > (2 * want + AHEAD) as u64 {
+        fetch(from.wrapping_add(AHEAD), want);
     }
     // SAFETY: asked above; [r, r + want) is published and not yet released.
     unsafe { move_short(to as *mut u8, from, want) };
@@ -154,4 +169,37 @@ pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize)) -> bool {
     }
     ch.reader.0.count(want);
     true
+}
+
+/// The next record into `b`, where all of it was published when a receiver last looked at T. `None`: nothing was taken.
+#[inline]
+pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
+    let h = ch.h();
+    // EDGE L1 <- L0: after H (record.rs).
+    let locked = ch.readers.0.record.load(Acquire) != 0;
+    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
+    if n < HEAD as u64 || h.held() || locked || ch.m().valid() {
+        return None;
+    }
+    let ring = ch.ring(&me.domain)?;
+    let (from, wrap) = ring.run(h.r());
+    if n > ring.bytes() || wrap < HEAD {
+        return None;
+    }
+    // SAFETY: `wrap` bytes of the ring begin there; read once, by value.
+    let head = Head::from_bytes(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
+    let whole = HEAD + head.len;
+    if (whole as u64) > n || whole > wrap || head.len > b.len() {
+        return None;
+    }
+    if n > (2 * whole + AHEAD) as u64 {
+        fetch(from.wrapping_add(AHEAD), whole);
+    }
+    // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it).
+    unsafe { move_short(b.as_mut_ptr(), from.add(HEAD), head.len) };
+    if !ch.cas_h(h, H::free(h.r() + whole as u64)) {
+        return None;
+    }
+    ch.reader.0.count(whole);
+    Some(head)
 }

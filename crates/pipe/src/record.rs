@@ -9,9 +9,8 @@
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
 use crate::channel::{Channel, PIPE_BUF, Ring};
-use crate::copy::{Cursor, Iov, move_short};
+use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
-use crate::quick::{AHEAD, fetch};
 use crate::word::{H, T};
 use crate::{Me, policy};
 use byway_sys::process;
@@ -58,8 +57,8 @@ pub enum Found {
     Damaged,
 }
 
-/// Takes the next record into `b`, if all of it lies in the ring.
-#[inline]
+/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `quick::take` before.
+#[inline(never)]
 pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
         let h = ch.h();
@@ -106,18 +105,8 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
             base: b.as_mut_ptr() as usize,
             len: head.len,
         }];
-        let (from, run) = ring.run(r);
-        if there > (HEAD + head.len + AHEAD) as u64 {
-            fetch(from.wrapping_add(AHEAD));
-        }
         // SAFETY: the buffer is the caller's; [r, r + there) is published and not yet released (the CAS below proves it).
-        unsafe {
-            if run >= HEAD + head.len {
-                move_short(b.as_mut_ptr(), from.add(HEAD), head.len);
-            } else {
-                Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len);
-            }
-        }
+        unsafe { Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len) };
         let next = H::free(r + (HEAD + head.len) as u64);
         if ch.cas_h(h, next) {
             ch.reader.0.count(HEAD + head.len);

@@ -231,8 +231,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         } else {
             cap.saturating_sub(used) as usize
         };
+        // Little room for short writes counts as none, until we have waited: else each of them would look at R.
+        let little = policy::ROOM.min(cap as usize / 4);
+        let scarce = !spun && !m.valid() && me.cpus > 1 && rest < little && room < little;
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
-        if room > 0 && (w.want > PIPE_BUF || room >= rest) {
+        if room > 0 && (w.want > PIPE_BUF || room >= rest) && !scarce {
             let want = rest.min(room).min(policy::piece(me));
             let Some(k) = clusters::back_while(me, ch, t, ring, pos, want) else {
                 continue;
