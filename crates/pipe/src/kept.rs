@@ -22,7 +22,7 @@ fn number(me: &Me, ch: &Channel) -> u32 {
     me.domain.slot_of(ch as *const Channel as usize) + 1
 }
 
-/// The calling thread's place, for a lock to be kept; `None`: another living thread has it.
+/// The calling thread's place, for a lock to be kept. False: another living thread has it.
 pub fn place(me: &Me) -> bool {
     let k = me.domain.keeper(me.tid);
     let now = k.tid.load(Relaxed);

@@ -1,8 +1,8 @@
 //! A short write or read that meets nothing in its way, straight through.
 //!
-//! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words; where anything is not as
-//! usual it does nothing, and they begin.
-//! Not here: everything else.
+//! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words. Where anything is not as
+//! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
+//! Not here: everything else: waiting, K, the ring's ends, signal handlers.
 use crate::channel::{Channel, PIPE_BUF, SLACK};
 use crate::copy::move_short;
 use crate::record::{HEAD, Head};

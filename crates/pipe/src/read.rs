@@ -30,7 +30,8 @@ impl Armed {
 
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
-/// A read into one buffer is to be tried by `quick::read` before. `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them.
+/// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one buffer is to be
+/// tried by `quick::read` before.
 #[inline]
 pub fn read(
     me: &Me,

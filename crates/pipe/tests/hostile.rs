@@ -4,6 +4,8 @@
 //! Invariant: whatever stands there, the process touches nothing outside of the domain and its own buffers, and does not
 //! panic. It may get wrong bytes, none, or wait: so a process that stands still is ended and another begins.
 //! Not here: the allocator alone (crate mem, tests/hostile.rs).
+mod common;
+
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::registry;
@@ -12,7 +14,7 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, clusters, handback, quick, read, write};
-use byway_sys::{file, process};
+use byway_sys::file;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -62,19 +64,8 @@ fn random(x: &mut u64) -> u64 {
 /// Puts and gets for ever; counts what it did.
 fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
     let me = Me {
-        tid: process::gettid(),
-        rseq: true,
-        domain: d,
         cpus: 2,
-        spin: true,
-        lend: true,
-        handlers: false,
-        keeps: byway_sys::barrier::register(),
-        resign: true,
-        pull: || true,
-        abandoned: |_, _| false,
-        heard: || true,
-        access: |_, _, _| true,
+        ..common::me(d)
     };
     let (r, w) = (fds[0] as usize, fds[1] as usize);
     let mut b = vec![7u8; 100_000];

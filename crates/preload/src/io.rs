@@ -96,7 +96,8 @@ pub fn look() {
 
 /// Begins a call on channel slot `i`.
 pub fn begin(f: &mut Frame, i: usize) -> u32 {
-    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, i))) else {
+    let Some(me) = me() else { return RUN };
+    let Some(ch) = Channel::at(me.domain, i) else {
         return RUN;
     };
     let writes = f.nr == nr::WRITE || f.nr == nr::WRITEV;
@@ -241,7 +242,8 @@ fn rest(f: &mut Frame, kind: usize) -> u32 {
 
 /// After a call that `begin` asked for.
 pub fn resume(f: &mut Frame) -> u32 {
-    let (Some(me), Some(ch)) = (me(), attach::domain().and_then(|d| Channel::at(d, f.chan))) else {
+    let Some(me) = me() else { return DONE };
+    let Some(ch) = Channel::at(me.domain, f.chan) else {
         return DONE;
     };
     let ret = f.result;
