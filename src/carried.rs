@@ -25,6 +25,7 @@ const WORTH: u64 = 1 << 20;
 impl Carried {
     /// The channel of the pipe behind `fd`, which nobody else has yet.
     pub fn new_pipe(fd: &OwnedFd) -> Option<Carried> {
+        collect::if_asked(home::home().ok()?.domain);
         let id = file::identity(kernel::number(fd))?;
         Carried::enter(kernel::number(fd), id, Holders::Nameless)
     }
@@ -52,6 +53,7 @@ impl Carried {
         let fd = kernel::number(fd);
         let id = file::identity(fd)?;
         let h = home::home().ok()?;
+        collect::if_asked(h.domain);
         let c = registry::alone(&h.domain, thread::ids().tid, || {
             match registry::find(h.domain, id.dev, id.ino) {
                 Some(slot) => Carried::at(slot),
@@ -70,10 +72,7 @@ impl Carried {
 
     fn enter(fd: usize, id: Ident, holders: Holders) -> Option<Carried> {
         let d = home::home().ok().filter(|h| h.is_current())?.domain;
-        let slot = registry::claim(d, id.dev, id.ino).or_else(|| {
-            collect::collect(d);
-            registry::claim(d, id.dev, id.ino)
-        })?;
+        let slot = registry::claim(d, id.dev, id.ino)?;
         let c = Carried::at(slot)?;
         let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
         c.channel

@@ -1,23 +1,23 @@
-//! Slots of pipes that nobody has open any more: found by asking the kernel who has what, when there is no free one.
+//! Slots of pipes that nobody has open any more: found by asking the kernel who has what, when slots run short.
 //!
 //! Invariant: a slot is freed only if no process of this user had its pipe open at a moment after the slot was seen. Who
 //! cannot be asked (a process of another user's) has none: the domain is this user's.
 //! Not here: the rings' memory at rest (carried.rs).
 use crate::thread;
 use byway_mem::domain::Domain;
-use byway_mem::layout::CHANNELS;
 use byway_mem::{holdings, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::clusters;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Frees every slot whose pipe is gone, and brings home what dead processes held.
 pub fn collect(d: Domain) {
     let u = thread::user(d);
     registry::alone(&d, u.who.tid, || {
-        let before: Vec<(usize, (u64, u64))> = (0..CHANNELS)
+        let before: Vec<(usize, (u64, u64))> = registry::slots(d)
             .filter_map(|i| registry::object(d, i).map(|key| (i, key)))
             .collect();
         let open = open_pipes();
@@ -37,13 +37,18 @@ pub fn collect(d: Domain) {
     sweep::sweep(&u, |f| reach(d, f));
 }
 
+/// The same, if somebody found the slots to run short since it was done last.
+pub fn if_asked(d: Domain) {
+    if d.header().collect.swap(0, Relaxed) != 0 {
+        collect(d);
+    }
+}
+
 /// Every unit of memory that a channel has, or somebody with an entry in the table of holdings.
 pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
     holdings::reach(&d, f);
-    for i in 0..CHANNELS {
-        if registry::inode(d, i).is_some()
-            && let Some(ch) = Channel::at(d, i)
-        {
+    for i in registry::slots(d) {
+        if let Some(ch) = Channel::at(d, i) {
             clusters::reach(d, ch, f);
         }
     }

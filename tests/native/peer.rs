@@ -203,6 +203,7 @@ fn peer() {
         "lives" => crate::fifo::lives(),
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
+        "thousand" => crate::rest::thousand(),
         "watched" => crate::watching::watched(),
         "memory" => crate::grants::memory(),
         "unread" => crate::grants::unread(),

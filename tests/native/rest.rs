@@ -47,6 +47,63 @@ pub fn idle() {
     drop((first, all));
 }
 
+/// Anonymous memory of this process, bytes: its heap and stacks.
+fn anonymous() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+    let kib = line.unwrap().trim().trim_end_matches(" kB");
+    kib.parse::<u64>().unwrap() * 1024
+}
+
+/// As many descriptors as this process may have.
+fn raise_limit() {
+    let mut l = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: getrlimit(2), setrlimit(2) of a structure of ours.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut l), 0);
+        l.rlim_cur = l.rlim_max;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &l), 0);
+    }
+}
+
+#[test]
+fn a_thousand_fifos_are_carried_and_take_less_than_a_page_each() {
+    peer::apart("thousand");
+}
+pub fn thousand() {
+    const N: u64 = 1000;
+    raise_limit();
+    let first = byway::pipe().unwrap();
+    let before = resident() + anonymous();
+    let mut all: Vec<_> = (0..N)
+        .map(|k| {
+            let f = byway::Fifo::new(&format!("idle-{k}")).unwrap();
+            let r = f.try_reader().unwrap();
+            let w = f.writer().unwrap();
+            (f, r, w)
+        })
+        .collect();
+    let each = (resident() + anonymous() - before) / N;
+    assert!(each < 4096, "{each} bytes for each FIFO");
+    // Those in the slots made beyond the first ones too; a few at a time, or their rings would take 64 MiB.
+    for part in all.chunks_mut(50) {
+        for (k, (_, r, w)) in part.iter_mut().enumerate() {
+            w.write_all(&[k as u8; 3000]).unwrap();
+            assert!(w.is_carried());
+            let mut b = [0; 5000];
+            assert_eq!(r.read(&mut b).unwrap(), 3000);
+            assert_eq!(b[..3000], [k as u8; 3000]);
+        }
+    }
+    for (f, ..) in &all {
+        f.remove().unwrap();
+    }
+    drop((first, all));
+}
+
 #[test]
 fn slots_come_back() {
     peer::apart("slots");
@@ -59,7 +116,7 @@ pub fn slots() {
         w.write_all(b"x").unwrap();
         assert_eq!(r.read(&mut [0; 9]).unwrap(), 1);
     }
-    // And more than there are slots at once: those beyond are the kernel's.
+    // And many at once.
     let mut all: Vec<_> = (0..400).map(|_| byway::pipe().unwrap()).collect();
     for (r, w) in &mut all {
         w.write_all(b"yz").unwrap();

@@ -8,7 +8,7 @@ use crate::members;
 pub use byway_folder::{folder, usable};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
-use byway_mem::layout::{CHANNELS, Geometry, MAGIC};
+use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::{reclaim, registry};
 use byway_pipe::channel::{Channel, Why};
 use std::ffi::{CString, OsString};
@@ -184,7 +184,7 @@ impl Run {
     /// many calls were left to the kernel, and, if something was not carried, why.
     pub fn explain(&self) {
         let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
-        let now = (0..CHANNELS).filter_map(|i| self.own(i));
+        let now = registry::slots(self.domain).filter_map(|i| self.own(i));
         for line in gone.into_iter().chain(now) {
             eprintln!("byway: {line}");
         }

@@ -11,7 +11,7 @@
 use crate::members;
 use crate::service::{me, user};
 use byway_mem::domain::Domain;
-use byway_mem::layout::{CHANNELS, flags};
+use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
 use byway_pipe::channel::{Channel, Holders, Why};
 use byway_pipe::handback;
@@ -85,7 +85,7 @@ impl Fifos {
         if h.prove.swap(0, Relaxed) == 0 {
             return;
         }
-        for i in 0..CHANNELS {
+        for i in registry::slots(d) {
             let (Some(ch), Some(key)) = (Channel::at(d, i), registry::object(d, i)) else {
                 continue;
             };
@@ -287,7 +287,7 @@ impl Fifos {
     /// Another has served before: what it knew is asked anew.
     pub fn begin(&self) {
         let d = self.domain;
-        for i in 0..CHANNELS {
+        for i in registry::slots(d) {
             let (Some(ch), Some(key)) = (Channel::at(d, i), registry::object(d, i)) else {
                 continue;
             };

@@ -7,7 +7,7 @@ use crate::domain::Run;
 use crate::fifo::{self, Fifos};
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
-use byway_mem::layout::{CHANNELS, Class};
+use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_mem::{registry, sweep};
 use byway_pipe::channel::Channel;
@@ -48,10 +48,8 @@ pub fn me(u: &User) -> Me {
 
 /// Every cluster that a channel of `d` has.
 pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
-    for i in 0..CHANNELS {
-        if registry::inode(d, i).is_some()
-            && let Some(ch) = Channel::at(d, i)
-        {
+    for i in registry::slots(d) {
+        if let Some(ch) = Channel::at(d, i) {
             clusters::reach(d, ch, f);
         }
     }
@@ -75,7 +73,7 @@ pub struct Service {
 impl Service {
     pub fn new(run: &Run) -> Service {
         Service {
-            seen: vec![(0, 0); CHANNELS],
+            seen: Vec::new(),
             deaths: 0,
             fifos: Fifos::new(run.domain, run.path()),
             collected: Instant::now(),
@@ -106,13 +104,14 @@ impl Service {
         let u = user(d);
         let me = me(&u);
         let tight = reclaim::band(&d) == Band::Shrink;
-        for i in 0..CHANNELS {
+        self.seen.resize(d.channels_made(), (0, 0));
+        for (i, seen) in self.seen.iter_mut().enumerate() {
             if let (Some(_), Some(ch)) = (registry::inode(d, i), Channel::at(d, i)) {
                 let now = (ch.t().0, ch.h().0);
-                if tight || self.seen[i] == now {
+                if tight || *seen == now {
                     clusters::trim(&me, &u, ch);
                 }
-                self.seen[i] = (ch.t().0, ch.h().0);
+                *seen = (ch.t().0, ch.h().0);
             }
         }
         reclaim::tend(&u);
@@ -191,7 +190,7 @@ impl Run {
 
     /// Frees the slots of pipes that no process of this user holds any more.
     fn collect(&self) {
-        let before: Vec<(usize, u64)> = (0..CHANNELS)
+        let before: Vec<(usize, u64)> = registry::slots(self.domain)
             .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
             .collect();
         let mut live: HashSet<u64> = HashSet::new();

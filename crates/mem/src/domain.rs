@@ -8,7 +8,8 @@ use crate::layout::*;
 use byway_sys::errno::{EINVAL, Ret, failed};
 use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A joined domain: its base address in this process, and its geometry.
 #[derive(Clone, Copy)]
@@ -17,6 +18,7 @@ pub struct Domain {
     arena: usize,
     objects: usize,
     buckets: usize,
+    channels: usize,
     slabs: u32,
 }
 
@@ -79,6 +81,7 @@ impl Domain {
             base: base as usize,
             objects: base as usize + g.objects_at,
             buckets: base as usize + g.buckets_at,
+            channels: base as usize + g.channels_at,
             arena: base as usize + g.arena_at,
             slabs: slabs as u32,
         }
@@ -125,12 +128,35 @@ impl Domain {
     }
 
     /// Address of channel slot `i`; `i` is checked.
+    #[inline]
     pub fn channel(&self, i: usize) -> Option<*mut u8> {
-        (i < CHANNELS).then(|| (self.base + CHANNELS_AT + i * CHANNEL_BYTES) as *mut u8)
+        (i < CHANNELS || i < self.channels_made())
+            .then(|| (self.channels + i * CHANNEL_BYTES) as *mut u8)
     }
     /// The number of the channel slot at address `p`.
     pub fn slot_of(&self, p: usize) -> u32 {
-        (p.wrapping_sub(self.base + CHANNELS_AT) / CHANNEL_BYTES % CHANNELS) as u32
+        (p.wrapping_sub(self.channels) / CHANNEL_BYTES % CHANNELS_MOST) as u32
+    }
+    /// Channel slots that there are: the first, and those made since.
+    pub fn channels_made(&self) -> usize {
+        // ORDER: the pages below it are there.
+        let more = self.header().more_channels.load(Acquire) as usize;
+        (CHANNELS + more.min(CHANNELS_MOST) / CHANNELS_MORE * CHANNELS_MORE).min(CHANNELS_MOST)
+    }
+    /// Makes a page of channel slots present behind the first `made`; false when there is no memory, or no more may be.
+    pub fn make_channels(&self, made: usize) -> bool {
+        let (at, more) = (self.channels + made * CHANNEL_BYTES, made - CHANNELS);
+        let there = made < CHANNELS_MOST && self.populate(at, PAGE);
+        if there {
+            // ORDER: after the page. Another may have made it too.
+            let _ = self.header().more_channels.compare_exchange(
+                more as u32,
+                (more + CHANNELS_MORE) as u32,
+                Release,
+                Relaxed,
+            );
+        }
+        there
     }
     pub fn exec_record(&self, i: usize) -> &'static ExecRecord {
         let at = self.base + EXECS_AT + (i % EXECS) * size_of::<ExecRecord>();
@@ -174,10 +200,7 @@ impl Domain {
     }
     pub fn buckets_made(&self) -> usize {
         // ORDER: the pages below it are there.
-        let n = self
-            .header()
-            .buckets
-            .load(core::sync::atomic::Ordering::Acquire);
+        let n = self.header().buckets.load(Acquire);
         (n as usize).min(BUCKETS)
     }
     /// Makes a page of buckets present from bucket `from` on; false when there is no memory.

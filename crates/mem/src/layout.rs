@@ -8,11 +8,12 @@
 //! MIDDLE_AT    hints               where full and empty buckets, free and part-free slabs are
 //! FRONTS_AT    fronts              one line per CPU, then LOCKED shared ones
 //! COUNTERS_AT  counters            one line per CPU and class
-//! CHANNELS_AT  channel slots       CHANNELS x 512 B
 //! EXECS_AT     exec records        EXECS x 64 B
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
 //! KEEPERS_AT   keepers             KEEPERS x 64 B
-//! SLABS_AT     slab table          384 B each                          up to here reserved when the domain is made
+//! SLABS_AT     slab table          384 B each
+//!              channel slots       CHANNELS x 512 B                    up to here reserved when the domain is made
+//!              more of them        up to CHANNELS_MOST                 a page at a time, when first used
 //!              buckets             BUCKETS x 256 B                     a page at a time, when first used
 //!              objects             8 B for each unit of the arena      a slab's part when it is taken
 //!              arena               slabs x 512 KiB                     when first used
@@ -22,9 +23,13 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
+/// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
+pub const CHANNELS_MOST: usize = 8192;
 pub const CHANNEL_BYTES: usize = 512;
+/// Slots that are made at a time: a page.
+pub const CHANNELS_MORE: usize = PAGE / CHANNEL_BYTES;
 pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
 pub const PARTICIPANTS: usize = 2048;
@@ -54,8 +59,7 @@ pub const CLASSES: usize = 3;
 pub const MIDDLE_AT: usize = PAGE;
 pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
 pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
-pub const CHANNELS_AT: usize = COUNTERS_AT + 16384;
-pub const EXECS_AT: usize = CHANNELS_AT + CHANNELS * CHANNEL_BYTES;
+pub const EXECS_AT: usize = COUNTERS_AT + 16384;
 pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
 pub const KEEPERS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
 pub const SLABS_AT: usize = KEEPERS_AT + KEEPERS * size_of::<Keeper>();
@@ -64,6 +68,7 @@ pub const SLABS_AT: usize = KEEPERS_AT + KEEPERS * size_of::<Keeper>();
 #[derive(Clone, Copy)]
 pub struct Geometry {
     pub slabs: usize,
+    pub channels_at: usize,
     pub buckets_at: usize,
     pub objects_at: usize,
     pub arena_at: usize,
@@ -73,11 +78,13 @@ pub struct Geometry {
 impl Geometry {
     /// That of a domain with `slabs` slabs.
     pub const fn of(slabs: usize) -> Geometry {
-        let buckets_at = (SLABS_AT + slabs * size_of::<Slab>()).next_multiple_of(PAGE);
+        let channels_at = (SLABS_AT + slabs * size_of::<Slab>()).next_multiple_of(PAGE);
+        let buckets_at = channels_at + CHANNELS_MOST * CHANNEL_BYTES;
         let objects_at = buckets_at + BUCKETS * BUCKET_STRIDE;
         let arena_at = (objects_at + slabs * SLAB_UNITS * OBJECT_STRIDE).next_multiple_of(1 << 21);
         Geometry {
             slabs,
+            channels_at,
             buckets_at,
             objects_at,
             arena_at,
@@ -94,7 +101,7 @@ impl Geometry {
 
     /// The part that its maker reserves: what everybody touches.
     pub const fn reserved(&self) -> usize {
-        self.buckets_at
+        self.channels_at + CHANNELS * CHANNEL_BYTES
     }
 }
 
@@ -200,6 +207,8 @@ pub struct Header {
     pub decay_ms: AtomicU32,
     /// Buckets that have ever been used: those below are there.
     pub buckets: AtomicU32,
+    /// Channel slots made beyond the first `CHANNELS`.
+    pub more_channels: AtomicU32,
     /// Cycle counts: the next look at what is free, and since when it is too much (0: it is not).
     pub next_look: AtomicU64,
     pub over_since: AtomicU64,

@@ -1,10 +1,12 @@
 //! (device, inode) of a kernel object -> channel slot.
 //!
+//! An object has 16 slots of the first `CHANNELS` to go to; where all are taken, any of those made beyond them.
+//!
 //! Invariant: a slot's key is written last and cleared first; a slot is found only by the full key. A pipe's inode
 //! number names it for life: LINUX get_next_ino hands out 2^32 numbers before one comes again.
 //! Not here: what the slot holds beyond its key.
 use crate::domain::Domain;
-use crate::layout::CHANNELS;
+use crate::layout::{CHANNELS, CHANNELS_MORE, CHANNELS_MOST};
 use crate::weak::{Edge, order};
 use byway_sys::process;
 use byway_sys::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -53,57 +55,77 @@ impl Key {
 
 const PROBES: usize = 16;
 
-fn key(d: Domain, i: usize) -> &'static Key {
-    let p = d.channel(i % CHANNELS).expect("index is reduced");
+fn key(d: Domain, i: usize) -> Option<&'static Key> {
     // SAFETY: every slot begins with a Key; slots are aligned to 512.
-    unsafe { &*(p as *const Key) }
+    d.channel(i).map(|p| unsafe { &*(p as *const Key) })
 }
 
-fn home(ino: u64) -> usize {
-    (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize
+/// The slots that an object of this number goes to first.
+fn home(ino: u64) -> impl Iterator<Item = usize> {
+    let first = (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
+    (0..PROBES).map(move |k| (first + k) % CHANNELS)
+}
+
+/// The slots made beyond the first.
+fn more(d: Domain) -> impl Iterator<Item = usize> {
+    CHANNELS..d.channels_made()
 }
 
 /// The slot of the object, if it has one.
 pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
-    for k in 0..PROBES {
-        let i = (home(ino) + k) % CHANNELS;
-        if key(d, i).is(dev, ino) {
-            return Some(i);
-        }
-    }
-    None
+    let is = |&i: &usize| key(d, i).is_some_and(|k| k.is(dev, ino));
+    home(ino).chain(more(d)).find(is)
 }
 
 /// Claims a free slot for the object; the caller fills it and then calls [`publish`].
+///
+/// `collect` is raised each time the slots have doubled: those of pipes that are gone may then be freed.
 pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
-    for k in 0..PROBES {
-        let i = (home(ino) + k) % CHANNELS;
-        if key(d, i).claim(dev) {
+    let free = |&i: &usize| key(d, i).is_some_and(|k| k.claim(dev));
+    // Once for every page and more, whatever a stranger writes there.
+    for _ in 0..=CHANNELS_MOST / CHANNELS_MORE {
+        if let Some(i) = home(ino).chain(more(d)).find(free) {
             return Some(i);
         }
+        let made = d.channels_made();
+        let grown = d.make_channels(made);
+        if !grown || ((made - CHANNELS) / CHANNELS_MORE + 1).is_power_of_two() {
+            d.header().collect.store(1, Relaxed);
+        }
+        if !grown {
+            break;
+        }
     }
-    d.header().collect.store(1, Relaxed);
     None
 }
 
 /// Makes a claimed slot findable.
 pub fn publish(d: Domain, i: usize, ino: u64) {
-    key(d, i).publish(ino);
+    if let Some(k) = key(d, i) {
+        k.publish(ino);
+    }
 }
 
 /// Frees slot `i`.
 pub fn release(d: Domain, i: usize) {
-    key(d, i).release();
+    if let Some(k) = key(d, i) {
+        k.release();
+    }
+}
+
+/// Every slot that is in use.
+pub fn slots(d: Domain) -> impl Iterator<Item = usize> {
+    (0..d.channels_made()).filter(move |&i| inode(d, i).is_some())
 }
 
 /// Device and inode number that slot `i` stands for, if it is in use.
 pub fn object(d: Domain, i: usize) -> Option<(u64, u64)> {
-    inode(d, i).map(|n| (key(d, i).dev.load(Relaxed), n))
+    inode(d, i).map(|n| (key(d, i).map_or(0, |k| k.dev.load(Relaxed)), n))
 }
 
 /// The inode number that slot `i` stands for, if it is in use.
 pub fn inode(d: Domain, i: usize) -> Option<u64> {
-    match key(d, i).tag.load(Relaxed) {
+    match key(d, i)?.tag.load(Relaxed) {
         0 | 1 => None,
         t => Some(t - 2),
     }
