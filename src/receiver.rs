@@ -214,7 +214,7 @@ impl Receiver {
                     let ready = || record::changed(ch, was);
                     if !waited && !was.closed() && !ch.m().valid() {
                         waited = true;
-                        if policy::reader_waits(&me, &ch.reader, &ch.writer, ready) {
+                        if policy::reader_waits(&me, ch, ready) {
                             continue;
                         }
                     }

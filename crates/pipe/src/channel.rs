@@ -2,6 +2,7 @@
 //!
 //! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
 //! Not here: the bytes in flight (clusters.rs), the meaning of the words (word.rs).
+use crate::beside;
 use crate::direct::Offer;
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
@@ -63,7 +64,6 @@ pub struct ReaderSide {
     pub seen: AtomicU64,
     /// M of the last place of which a reader has had bytes of K: a place is filled once, so what it leaves empty stays so.
     pub filled: AtomicU64,
-    pub cpu: AtomicU32,
     pub history: AtomicU32,
     /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy.rs, Gain).
     pub gain: AtomicU32,
@@ -82,26 +82,31 @@ pub struct Readers {
     pub record: AtomicU64,
 }
 
-/// Written by writers' policy.
+/// Written by writers' policy; the first line by each write.
 #[repr(C)]
 pub struct WriterSide {
     /// The last R that a writer saw: everything below is free.
     pub seen: AtomicU64,
-    pub cpu: AtomicU32,
-    pub history: AtomicU32,
+    /// T as the keeper of its lock left it; 0: nobody keeps it, or somebody asks for it (kept.rs).
+    pub kept: AtomicU64,
     pub bytes: AtomicU64,
-    pub native_bytes: AtomicU64,
-    pub native_ops: AtomicU64,
-    /// When the FIFO's file came into being whose traffic these two count.
-    pub born: AtomicU64,
     pub looked: AtomicU64,
     pub epoch: AtomicU32,
-    /// 1 while a writer is in a wait: its burst is complete.
-    pub waiting: AtomicU32,
     /// The thread of the last short write, how many it has made in a row, and after how many it may keep the lock.
     pub last: AtomicU32,
     pub alone: AtomicU32,
     pub alone_for: AtomicU32,
+    /// Small writes in a row that each woke a reader.
+    pub bells: AtomicU32,
+    /// Writes of the kernel's that it takes to open the ring again, if it has brought nothing before.
+    pub worth: AtomicU32,
+    pub history: AtomicU32,
+    /// 1 while a writer is in a wait: its burst is complete.
+    pub waiting: AtomicU32,
+    pub native_bytes: AtomicU64,
+    pub native_ops: AtomicU64,
+    /// When the FIFO's file came into being whose traffic these two count.
+    pub born: AtomicU64,
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
     /// As the reader's.
@@ -111,10 +116,8 @@ pub struct WriterSide {
     /// Writes until a direct one is tried again, and how many it will be after a try in vain.
     pub skip: AtomicU32,
     pub penalty: AtomicU32,
-    /// Small writes in a row that each woke a reader.
-    pub bells: AtomicU32,
-    /// Writes of the kernel's that it takes to open the ring again, if it has brought nothing before.
-    pub worth: AtomicU32,
+    /// Writes since the last look whether a reader is there (policy.rs, OFTEN).
+    pub since: AtomicU32,
     pub name: [AtomicU64; 2],
 }
 
@@ -144,20 +147,55 @@ impl WriterSide {
     }
 }
 
-/// K's place in the stream, and a direct write: what comes where the ring is empty.
+/// K's place in the stream, and a direct write: what comes where the ring is empty. And, because both sides look at this line and
+/// seldom change it, where they run.
 #[repr(C)]
 pub struct Place {
     m: AtomicU64,
     offer: Offer,
+    pub reader_cpu: Cpu,
+    pub writer_cpu: Cpu,
+}
+
+/// The CPU on which a side last waited, or looked at the clock.
+#[repr(transparent)]
+pub struct Cpu(AtomicU32);
+
+impl Cpu {
+    #[inline]
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+    /// A thread seldom changes it, and a store would take the line from the other side.
+    #[inline]
+    pub fn set(&self, cpu: u32) {
+        if self.get() != cpu {
+            self.0.store(cpu, Relaxed);
+        }
+    }
+}
+
+/// T, and on its line the last short write's bytes (beside.rs).
+#[repr(C)]
+struct Writers {
+    t: AtomicU64,
+    beside: Beside,
+}
+
+/// A short write's bytes, and their position.
+#[repr(C)]
+pub struct Beside {
+    pub(crate) stamp: AtomicU64,
+    pub(crate) bytes: [AtomicU64; beside::MOST / 8],
 }
 
 /// A channel slot.
 #[repr(C)]
 pub struct Channel {
     pub facts: Line<Facts>,
-    t: Line<AtomicU64>,
+    writers: Line<Writers>,
     pub readers: Line<Readers>,
-    m: Line<Place>,
+    pub m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
     /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs). Of a ring of more than `DIRECT` of
@@ -166,6 +204,7 @@ pub struct Channel {
 }
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
+const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
 const _: () = assert!(INDIRECT >= RING_CLUSTERS);
 
 /// Why a channel went, or stays, in the kernel; shown by `--explain`.
@@ -248,10 +287,13 @@ impl Channel {
         f.promised.store(0, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
-        self.t.0.store(T::CLOSED, Relaxed);
+        self.writers.0.t.store(T::CLOSED, Relaxed);
+        self.beside().clear();
         self.readers.0.h.store(0, Relaxed);
         self.m.0.m.store(0, Relaxed);
         self.m.0.offer.reset();
+        self.m.0.reader_cpu.set(0);
+        self.m.0.writer_cpu.set(0);
         for c in [
             &self.reader.0.history,
             &self.writer.0.history,
@@ -276,12 +318,14 @@ impl Channel {
             &self.writer.0.native_bytes,
             &self.writer.0.native_ops,
             &self.writer.0.looked,
+            &self.writer.0.kept,
         ] {
             c.store(0, Relaxed);
         }
         for c in [
             &self.writer.0.skip,
             &self.writer.0.penalty,
+            &self.writer.0.since,
             &self.writer.0.bells,
             &self.writer.0.last,
             &self.writer.0.alone,
@@ -300,11 +344,11 @@ impl Channel {
 
     pub fn t(&self) -> T {
         // EDGE E1: the bytes up to W are seen with W.
-        T(self.t.0.load(Acquire))
+        T(self.writers.0.t.load(Acquire))
     }
     /// Where T stands, for a sequence that looks at it.
     pub fn t_address(&self) -> &AtomicU64 {
-        &self.t.0
+        &self.writers.0.t
     }
     pub fn h(&self) -> H {
         // EDGE E3: a place is reused only after its bytes were copied out.
@@ -334,11 +378,23 @@ impl Channel {
     }
     pub fn cas_t(&self, old: T, new: T) -> Result<(), T> {
         // EDGE E1, E4: publishes the bytes below W; total order of arming and publishing.
-        self.t
+        self.writers
             .0
+            .t
             .compare_exchange(old.0, new.0, AcqRel, Acquire)
             .map(|_| ())
             .map_err(T)
+    }
+    /// The same where W moves, over bytes that are not beside T.
+    #[inline]
+    pub fn cas_w(&self, old: T, new: T) -> Result<(), T> {
+        self.beside().clear();
+        self.cas_t(old, new)
+    }
+    /// What stands beside T.
+    #[inline]
+    pub(crate) fn beside(&self) -> &Beside {
+        &self.writers.0.beside
     }
     pub fn cas_h(&self, old: H, new: H) -> bool {
         // EDGE E3: the bytes are copied out before their place is free.

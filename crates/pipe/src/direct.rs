@@ -89,7 +89,7 @@ pub fn offer(me: &Me, ch: &Channel, base: usize, n: usize) -> usize {
     o.l.store(new, Release);
     let mut seen = new;
     loop {
-        let moved = policy::lender_waits(me, &ch.reader, &ch.writer, || o.l.load(Relaxed) != seen);
+        let moved = policy::lender_waits(me, ch, || o.l.load(Relaxed) != seen);
         seen = o.l.load(Relaxed);
         if !moved || seen & OFFERED == 0 || seen & REFUSED != 0 || (seen & TAKEN) as usize >= n {
             break;

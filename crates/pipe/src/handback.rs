@@ -150,7 +150,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
             .with_w((r as u32).wrapping_add(got as u32))
             .with_wl(0)
             .without(T::CLOSED | T::RUNG);
-        match ch.cas_t(t, open) {
+        match ch.cas_w(t, open) {
             Ok(()) => break,
             Err(now) => t = now,
         }
@@ -217,7 +217,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     intend(ch, PUMPING, held);
     let got = pull(fd, ring, pos, held);
     ch.clear_m(m);
-    let _ = ch.cas_t(t, t.with_w(t.w().wrapping_add(got as u32)));
+    let _ = ch.cas_w(t, t.with_w(t.w().wrapping_add(got as u32)));
     intend(ch, 0, 0);
     true
 }
@@ -394,7 +394,7 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
             if let Some(ring) = ch.ring(&me.domain) {
                 let from = if failed(tmp) { fd } else { tmp as usize };
                 let got = moved + pull(from, ring, pos + moved as u64, held - moved);
-                let _ = ch.cas_t(t, t.with_w((pos as u32).wrapping_add(got as u32)));
+                let _ = ch.cas_w(t, t.with_w((pos as u32).wrapping_add(got as u32)));
             }
             if !failed(tmp) {
                 file::close(tmp as usize);

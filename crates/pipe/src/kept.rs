@@ -1,12 +1,17 @@
 //! The writers' lock, kept by a thread that has long been a channel's only writer: it comes in and leaves by a store.
 //!
 //! ```text
-//! keeper:   inside := channel;  T still kept by us?  copy;  CAS T: W + n;  inside := 0
-//! another:  CAS T: the lock is mine;  barrier;  wait until the keeper is not inside      (its CAS fails from now on)
+//! keeper:   inside := channel;  kept = t?  copy;  kept := t';  CAS T: t -> t', W + n (else kept := 0);  inside := 0
+//! another:  CAS T: the lock is mine;  kept := 0;  barrier;  wait until the keeper is not inside     (its CAS fails from now on)
 //! ```
-//! Invariant: while T says KEPT the channel is open, nobody sleeps in a read, and K's place is not set; its keeper does nothing
-//! but copy behind W and publish that by a CAS from the very T that it saw after it said "inside". To everyone who does not
-//! take the lock a kept one is free.
+//! `kept` is T as the keeper left it, on the writers' own line: T's is the readers', who look at it all the time, and to fetch it twice
+//! would take as long as the message itself.
+//!
+//! Invariant: while T says KEPT the channel is open, and K's place is not set. A reader may arm: that leaves KEPT, and keeps the
+//! keeper out, for T is not what it remembers. The keeper does nothing but copy behind W and publish that by a CAS from the very
+//! T that it remembers. What `kept` remembers is T, or what the CAS
+//! that follows makes of it, or T's lock is another's, who takes it away before anything else. To everyone who does not take the
+//! lock a kept one is free.
 //! Not here: when it pays (policy.rs), the write (quick.rs), the barrier (crate sys).
 use crate::channel::Channel;
 use crate::lock::Patience;
@@ -27,6 +32,8 @@ pub fn place(me: &Me) -> bool {
     let k = me.domain.keeper(me.tid);
     let now = k.tid.load(Relaxed);
     if now == me.tid {
+        // Ours, or of one who had our id and died, perhaps inside.
+        k.inside.store(0, Relaxed);
         return true;
     }
     if now != 0 && !process::is_dead(now) {
@@ -46,15 +53,41 @@ pub fn place(me: &Me) -> bool {
 /// Inside a write, until it is dropped.
 pub struct Inside(&'static Keeper);
 
-/// Comes in where T is `t`, which says that this thread keeps the lock. `None`: it does not any more.
+/// T, if the calling thread keeps its lock and nobody has asked for it.
 #[inline]
-pub fn enter(me: &Me, ch: &Channel, t: T) -> Option<Inside> {
+pub fn remembered(me: &Me, ch: &Channel) -> Option<T> {
+    let t = T(ch.writer.0.kept.load(Relaxed));
+    t.is_kept_by(me.tid).then_some(t)
+}
+
+/// T is about to become `t`: to be remembered, if it is kept then. Under the lock, or inside.
+#[inline]
+pub fn remember(ch: &Channel, t: T) {
+    if t.keeper() != 0 {
+        // EDGE E7: before the CAS on T, and so before whoever takes the lock after it takes this away.
+        ch.writer.0.kept.store(t.0, Relaxed);
+    }
+}
+
+/// T did not become what was remembered, or its lock was taken.
+#[inline]
+pub fn forget(ch: &Channel) {
+    ch.writer.0.kept.store(0, Relaxed);
+}
+
+/// Comes in, and what T is. `None`: this thread does not keep the lock any more.
+#[inline]
+pub fn enter(me: &Me, ch: &Channel) -> Option<(Inside, T)> {
     let k = me.domain.keeper(me.tid);
+    if k.tid.load(Relaxed) != me.tid {
+        // T speaks of one who had our id and died, and whose place another has since.
+        return None;
+    }
     k.inside.store(number(me, ch), Relaxed);
     // EDGE E7: said before the look; between CPUs the other's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(k);
-    (ch.t() == t).then_some(inside)
+    Some((inside, remembered(me, ch)?))
 }
 
 impl Drop for Inside {
@@ -65,36 +98,40 @@ impl Drop for Inside {
     }
 }
 
-/// The lock was taken by a CAS from `t`: whoever kept it has left when this returns.
+/// The lock was taken by a CAS from `t`: whoever kept it has left when this returns. True if that was another living thread.
 #[inline]
-pub fn leave(me: &Me, ch: &Channel, t: T) {
-    if t.keeper() != 0 && t.keeper() != me.tid {
-        wait(me, ch, t.keeper());
+pub fn leave(me: &Me, ch: &Channel, t: T) -> bool {
+    if t.keeper() == 0 {
+        return false;
     }
+    forget(ch);
+    t.keeper() != me.tid && wait(me, ch, t.keeper())
 }
 
 /// As [`leave`], by one who wants to write, or to give the channel back: it is to be kept less soon.
 #[inline]
 pub fn revoke(me: &Me, ch: &Channel, t: T) {
-    if t.keeper() != 0 && t.keeper() != me.tid {
+    if leave(me, ch, t) {
         policy::revoked(&ch.writer);
-        wait(me, ch, t.keeper());
     }
 }
 
+/// False: it is dead.
 #[cold]
-fn wait(me: &Me, ch: &Channel, keeper: u32) {
+fn wait(me: &Me, ch: &Channel, keeper: u32) -> bool {
     if process::is_dead(keeper) {
-        return;
+        return false;
     }
-    // EDGE E7: our CAS on T before the looks at `inside`.
+    // EDGE E7: our CAS on T, and what was taken away, before the looks at `inside`.
     barrier::everywhere();
     wait_for(me, ch, keeper);
+    true
 }
 
 /// Whoever keeps, or kept, the lock has left when this returns.
 #[cold]
 pub fn leave_all(me: &Me, ch: &Channel) {
+    forget(ch);
     // EDGE E7: as above.
     barrier::everywhere();
     for place in 0..KEEPERS as u32 {
@@ -108,8 +145,11 @@ pub fn leave_all(me: &Me, ch: &Channel) {
 fn wait_for(me: &Me, ch: &Channel, keeper: u32) {
     let (k, mut p) = (me.domain.keeper(keeper), Patience::new());
     // EDGE E7: its copy comes before ours. A place that another has now was a dead one's.
-    while k.inside.load(Acquire) == number(me, ch) && k.tid.load(Relaxed) == keeper {
+    let here = number(me, ch);
+    while k.inside.load(Acquire) == here && k.tid.load(Relaxed) == keeper {
         if p.wait(me.cpus) && process::is_dead(keeper) {
+            // RELAXED: that nobody waits for whoever has its id next.
+            let _ = k.inside.compare_exchange(here, 0, Relaxed, Relaxed);
             return;
         }
     }

@@ -9,10 +9,12 @@
 //! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word;
 //! E6 slot and bytes -> offer (release) -> look (acquire) -> copy -> commit -> end;
 //! E7 "inside" -> look at T by a keeper; CAS on T -> barrier -> look at "inside" by whoever takes its lock (kept.rs);
+//! E8 no stamp -> bytes beside T -> stamp -> CAS T; load T -> stamp -> bytes -> stamp (beside.rs);
 //! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
 
+pub mod beside;
 pub mod channel;
 pub mod clusters;
 pub mod copy;

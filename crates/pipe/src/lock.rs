@@ -78,12 +78,25 @@ pub fn try_take(me: &Me, ch: &Channel, t: T) -> Option<Taken> {
 #[inline]
 pub fn enter(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
     let t = ch.t();
-    let mine = t.with_wl(me.tid);
-    if t.wl() == 0 && !give_up(t) && ch.cas_t(t, mine).is_ok() {
-        kept::revoke(me, ch, t);
+    if t.wl() == 0 && !give_up(t) && take_free(me, ch, t) {
         return Some(());
     }
     take_from_another(me, ch, fd, give_up)
+}
+
+/// Takes the lock, which nobody has, by a CAS from `t`; a keeper has left when this is true.
+#[inline]
+fn take_free(me: &Me, ch: &Channel, t: T) -> bool {
+    // A handler that came before the keeper has left would find the lock its own, and write where the keeper still copies.
+    let _held = match t.keeper() {
+        0 => None,
+        _ => me.hold_signals(),
+    };
+    let taken = ch.cas_t(t, t.with_wl(me.tid)).is_ok();
+    if taken {
+        kept::revoke(me, ch, t);
+    }
+    taken
 }
 
 #[cold]
@@ -95,13 +108,11 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
             return None;
         }
         let owner = t.wl();
-        if owner == 0 || owner == me.tid {
-            let mine = t.with_wl(me.tid);
-            if owner == me.tid {
-                return Some(());
-            }
-            if ch.cas_t(t, mine).is_ok() {
-                kept::revoke(me, ch, t);
+        if owner == me.tid {
+            return Some(());
+        }
+        if owner == 0 {
+            if take_free(me, ch, t) {
                 return Some(());
             }
             continue;

@@ -4,11 +4,11 @@
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
 //! Not here: how to sleep (that is the caller's own call in the kernel).
 use crate::Me;
-use crate::channel::{Channel, Line, PIPE_BUF, ReaderSide, WriterSide};
+use crate::channel::{Channel, Cpu, Line, PIPE_BUF, ReaderSide, WriterSide};
 use crate::lock::Patience;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
-use byway_sys::{clock, process};
+use byway_sys::{clock, process, rseq};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ONE_CPU_RING: usize = 256 * 1024;
@@ -30,6 +30,11 @@ const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
 /// Writes in a row by one thread after which it keeps the lock: a barrier takes as long as some hundred of them.
 const ALONE: u32 = 1024;
+/// A writer asks the kernel whether its reader is there when it has not done so for this long.
+const LOOK_US: u64 = 50;
+/// Of `since`: on average less than a microsecond went by from write to write; then only one in so many looks at the clock.
+const OFTEN: u32 = 1 << 31;
+const UNTIMED: u32 = 16;
 /// Bells in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
 
@@ -86,16 +91,16 @@ impl Pace {
 fn wait(
     me: &Me,
     pace: Pace,
-    mine: &AtomicU32,
-    theirs: &AtomicU32,
+    mine: &Cpu,
+    theirs: &Cpu,
     history: &AtomicU32,
     yields: &AtomicU32,
     ready: impl Fn() -> bool,
 ) -> bool {
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
-    mine.store(cpu, Relaxed);
-    let same = theirs.load(Relaxed) == cpu;
+    mine.set(cpu);
+    let same = theirs.get() == cpu;
     let us = per_us(me);
     let h = history.load(Relaxed).min(256);
     let may_spin = me.spin
@@ -107,7 +112,8 @@ fn wait(
     if may_spin {
         let end = t0 + SPIN_US * us;
         loop {
-            for _ in 0..8 {
+            let prompt = pace.pauses(before - t0 < PROMPT_US * us) == 0;
+            for _ in 0..if prompt { 32 } else { 8 } {
                 if ready() {
                     history.store(h + (256 - h) / 8, Relaxed);
                     return true;
@@ -151,44 +157,35 @@ fn wait(
 }
 
 /// A reader that found nothing. `ready` tells whether T shows something new.
-pub fn reader_waits(
-    me: &Me,
-    r: &Line<ReaderSide>,
-    w: &Line<WriterSide>,
-    ready: impl Fn() -> bool,
-) -> bool {
-    r.0.wait();
+pub fn reader_waits(me: &Me, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+    let (at, r) = (&ch.m.0, &ch.reader.0);
+    r.wait();
     wait(
         me,
         Pace::Prompt,
-        &r.0.cpu,
-        &w.0.cpu,
-        &r.0.history,
-        &r.0.yields,
+        &at.reader_cpu,
+        &at.writer_cpu,
+        &r.history,
+        &r.yields,
         ready,
     )
 }
 
 /// A writer that found the ring full, with `n` bytes to write.
-pub fn writer_waits(
-    me: &Me,
-    n: usize,
-    r: &Line<ReaderSide>,
-    w: &Line<WriterSide>,
-    ready: impl Fn() -> bool,
-) -> bool {
+pub fn writer_waits(me: &Me, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
     let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
-    w.0.waiting.store(1, Relaxed);
+    let (at, w) = (&ch.m.0, &ch.writer.0);
+    w.waiting.store(1, Relaxed);
     let ok = wait(
         me,
         pace,
-        &w.0.cpu,
-        &r.0.cpu,
-        &w.0.history,
-        &w.0.yields,
+        &at.writer_cpu,
+        &at.reader_cpu,
+        &w.history,
+        &w.yields,
         ready,
     );
-    w.0.waiting.store(0, Relaxed);
+    w.waiting.store(0, Relaxed);
     ok
 }
 
@@ -277,19 +274,14 @@ pub fn flowed(w: &Line<WriterSide>) {
 }
 
 /// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
-pub fn lender_waits(
-    me: &Me,
-    r: &Line<ReaderSide>,
-    w: &Line<WriterSide>,
-    ready: impl Fn() -> bool,
-) -> bool {
+pub fn lender_waits(me: &Me, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     // What came of the offer itself is counted (`lent`).
     let trusting = AtomicU32::new(256);
     wait(
         me,
         Pace::Steady,
-        &w.0.cpu,
-        &r.0.cpu,
+        &ch.m.0.writer_cpu,
+        &ch.m.0.reader_cpu,
         &trusting,
         &trusting,
         ready,
@@ -335,20 +327,21 @@ pub fn is_little(r: &Line<ReaderSide>, there: u64, one: usize) -> bool {
 
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
 /// Else a stream of small messages pays for the lines' way between the CPUs with each of them. True if it did.
-pub fn gather(me: &Me, r: &Line<ReaderSide>, w: &Line<WriterSide>) -> bool {
+pub fn gather(me: &Me, ch: &Channel) -> bool {
     if me.cpus == 1 {
         return false;
     }
     // Now and then it is tried again.
-    let gain = Gain(r.0.gain.load(Relaxed)).asked_once_more();
-    r.0.gain.store(gain.0, Relaxed);
-    if gain.score() < 64 && gain.asked() != 0 {
+    let r = &ch.reader.0;
+    let gain = Gain(r.gain.load(Relaxed)).asked_once_more();
+    r.gain.store(gain.0, Relaxed);
+    if !gain.is_to_be_tried() {
         return false;
     }
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
     if head.cpus.load(Relaxed) == 1
-        || w.0.cpu.load(Relaxed) == cpu
+        || ch.m.0.writer_cpu.get() == cpu
         || head.flags.load(Relaxed) & NO_SPIN != 0
     {
         return false;
@@ -366,30 +359,40 @@ pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
     let score = gain.score().min(256);
     let now = if after >= 3 * before {
         (score + 96).min(256)
-    } else {
+    } else if score >= Gain::WORTH {
         score - score / 4
+    } else {
+        score.saturating_sub(16)
     };
     r.0.gain
         .store(Gain::of(now, gain.asked(), after).0, Relaxed);
 }
 
-/// What is remembered of the gathers of a channel: 31..16 bytes that were there after the last one, by 16; 15..9 how often it
+/// What is remembered of the gathers of a channel: 31..19 bytes that were there after the last one, by 32; 18..9 how often it
 /// was asked; 8..0 whether they brought more, 0 to 256.
 struct Gain(u32);
 
 impl Gain {
+    /// From this score on.
+    const WORTH: u32 = 64;
+
     fn of(score: u32, asked: u32, brought: u64) -> Gain {
-        let brought = (brought / 16).min(0xffff) as u32;
-        Gain(brought << 16 | (asked & 127) << 9 | score & 511)
+        let brought = (brought / 32).min(0x1fff) as u32;
+        Gain(brought << 19 | (asked & 1023) << 9 | score & 511)
+    }
+    /// Where they bring nothing, once in 128 times, and more seldom with each that does not either: a round trip must not pay for it.
+    fn is_to_be_tried(&self) -> bool {
+        let every = 128 << (3 - (self.score() / 16).min(3));
+        self.score() >= Gain::WORTH || self.asked().is_multiple_of(every)
     }
     fn score(&self) -> u32 {
         self.0 & 511
     }
     fn asked(&self) -> u32 {
-        self.0 >> 9 & 127
+        self.0 >> 9 & 1023
     }
     fn brought(&self) -> u64 {
-        16 * (self.0 >> 16) as u64
+        32 * (self.0 >> 19) as u64
     }
     fn asked_once_more(&self) -> Gain {
         Gain::of(self.score(), self.asked() + 1, self.brought())
@@ -410,12 +413,35 @@ pub fn unwatched(me: &Me) -> bool {
     h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
-/// What `look_again` would say; it changes nothing.
+/// What `look_again` would say.
+///
+/// The clock takes as long as a short write does otherwise. So a thread that has written often since the last look goes by it, a few
+/// times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
 #[inline]
 pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
     let (w, head) = (&ch.writer.0, me.domain.header());
-    w.epoch.load(Relaxed) != head.death_epoch.load(Relaxed)
-        || clock::now().wrapping_sub(w.looked.load(Relaxed)) > 50 * per_us(me)
+    if w.epoch.load(Relaxed) != head.death_epoch.load(Relaxed) {
+        return true;
+    }
+    let since = w.since.load(Relaxed);
+    let area = if me.rseq { rseq::area() } else { None };
+    if since & OFTEN != 0 && !since.is_multiple_of(UNTIMED) && area.is_some_and(|a| a.is_marked()) {
+        w.since.store(since + 1, Relaxed);
+        return false;
+    }
+    let spent = clock::now().wrapping_sub(w.looked.load(Relaxed));
+    if spent > LOOK_US * per_us(me) {
+        return true;
+    }
+    let writes = (since & !OFTEN) + 1;
+    match area {
+        Some(a) if spent < u64::from(writes) * per_us(me) => {
+            a.mark();
+            w.since.store(writes | OFTEN, Relaxed);
+        }
+        _ => w.since.store(writes, Relaxed),
+    }
+    false
 }
 
 /// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when
@@ -427,8 +453,9 @@ pub fn look_again(me: &Me, ch: &Channel) -> bool {
         let epoch = me.domain.header().death_epoch.load(Relaxed);
         w.epoch.store(epoch, Relaxed);
         w.looked.store(clock::now(), Relaxed);
+        w.since.store(0, Relaxed);
         // A thread seldom changes its CPU, and to ask for it takes as long as the clock.
-        w.cpu.store(clock::now_cpu().1, Relaxed);
+        ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
     due
 }

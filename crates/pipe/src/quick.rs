@@ -8,7 +8,7 @@ use crate::copy::move_short;
 use crate::record::{HEAD, Head};
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
-use crate::{Me, kept, policy};
+use crate::{Me, beside, kept, policy};
 use core::arch::asm;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -70,21 +70,20 @@ fn write_by(
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    let t = ch.t();
-    let kept = me.keeps && t.is_kept_by(me.tid);
-    if !(kept || t.is_idle()) || n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
+    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }
     if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
         return false;
     }
-    if kept {
-        let Some(_inside) = kept::enter(me, ch, t) else {
+    if me.keeps && kept::remembered(me, ch).is_some() {
+        let Some((_inside, t)) = kept::enter(me, ch) else {
             return false;
         };
         return append(me, ch, t, t, (n, most), fill);
     }
-    first(me, ch, t, (n, most), fill)
+    let t = ch.t();
+    t.is_idle() && first(me, ch, t, (n, most), fill)
 }
 
 /// The same by a thread that does not keep the lock.
@@ -135,7 +134,11 @@ fn append(
     fetch_to_write(to.wrapping_add(AHEAD), n);
     // The room is free below R's release (E3), and ours by the lock.
     fill(to);
-    if !publish(ch, t, then, n) {
+    let beside = n <= beside::MOST;
+    if beside {
+        ch.beside().put(pos, n, fill);
+    }
+    if !publish(ch, t, then, n, beside) {
         return false;
     }
     policy::flowed(&ch.writer);

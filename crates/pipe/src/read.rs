@@ -3,6 +3,7 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
+use crate::beside::Short;
 use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
@@ -108,7 +109,7 @@ fn take(
             let there = lim - r;
             if !gathered && policy::is_little(&ch.reader, there, want - *done) && !m.valid() {
                 gathered = true;
-                if policy::gather(me, &ch.reader, &ch.writer) {
+                if policy::gather(me, ch) {
                     policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
                     continue;
                 }
@@ -121,8 +122,13 @@ fn take(
                 handback::hand_back(me, ch, fd, true, crate::channel::Why::Address);
                 continue;
             }
-            // SAFETY: checked above; [r, lim) is published and not yet released.
-            unsafe { at.from_ring(ring, r, k) };
+            let mut beside = Short::default();
+            match ch.beside().get(r, there, &mut beside) {
+                // SAFETY: checked above.
+                n if k <= n && k <= at.run().1 => unsafe { at.from(&beside, k) },
+                // SAFETY: checked above; [r, lim) is published and not yet released.
+                _ => unsafe { at.from_ring(ring, r, k) },
+            }
             if !ch.cas_h(h, H::free(r + k as u64)) {
                 continue;
             }
@@ -193,7 +199,7 @@ fn take(
         if !waited {
             waited = true;
             let was = t.w();
-            if policy::reader_waits(me, &ch.reader, &ch.writer, || {
+            if policy::reader_waits(me, ch, || {
                 let t = ch.t();
                 t.w() != was || t.closed() || ch.offer().is_made()
             }) {

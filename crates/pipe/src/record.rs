@@ -8,8 +8,9 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
+use crate::beside::Short;
 use crate::channel::{Channel, PIPE_BUF, Ring};
-use crate::copy::{Cursor, Iov};
+use crate::copy::{Cursor, Iov, move_short};
 use crate::lock::Patience;
 use crate::word::{H, T};
 use crate::{Me, policy};
@@ -88,9 +89,22 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
                 return Found::Elsewhere;
             }
             fresh = true;
-            match published(me, ch, h, ring) {
-                Some(n) => there = n,
-                None => return Found::Elsewhere,
+            let mut beside = Short::default();
+            let Some((n, short)) = published(me, ch, h, ring, &mut beside) else {
+                return Found::Elsewhere;
+            };
+            there = n;
+            if let Some(head) = Head::from_bytes(beside[0].to_ne_bytes())
+                && HEAD + head.len == short
+                && head.len <= b.len()
+            {
+                // SAFETY: the buffer is the caller's; as long as `beside` at most.
+                unsafe { move_short(b.as_mut_ptr(), beside[1..].as_ptr().cast(), head.len) };
+                if ch.cas_h(h, H::free(r + short as u64)) {
+                    ch.reader.0.count(short);
+                    return Found::Taken(head);
+                }
+                break None;
             }
         };
         // R moved meanwhile.
@@ -132,8 +146,9 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
     Head::from_bytes(b)
 }
 
-/// Bytes of the ring that readers may take now; `None` where the kernel's pipe must be asked.
-fn published(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
+/// Bytes of the ring that readers may take now, and how many of them were found beside T and put `beside`; `None` where the
+/// kernel's pipe must be asked.
+fn published(me: &Me, ch: &Channel, h: H, ring: Ring, beside: &mut Short) -> Option<(u64, usize)> {
     let now = || {
         let t = ch.t();
         if t.closed() || t.nsl() > 0 || ch.m().valid() {
@@ -143,22 +158,22 @@ fn published(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
         (n <= ring.bytes()).then_some(n)
     };
     let mut n = now()?;
+    let short = ch.beside().get(h.r(), n, beside);
     // As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
     let little = || {
-        let head = if n >= HEAD as u64 {
-            head_at(ring, h.r())
-        } else {
-            None
+        let one = match short {
+            0 if n >= HEAD as u64 => HEAD + head_at(ring, h.r()).map_or(0, |x| x.len),
+            n => n.max(HEAD),
         };
-        policy::is_little(&ch.reader, n, HEAD + head.map_or(0, |x| x.len))
+        policy::is_little(&ch.reader, n, one)
     };
-    if n > 0 && little() && policy::gather(me, &ch.reader, &ch.writer) {
+    if n > 0 && little() && policy::gather(me, ch) {
         let before = n;
         n = now()?;
         policy::gathered(&ch.reader, before, n);
     }
     ch.reader.0.seen.store(h.r() + n, Relaxed);
-    Some(n)
+    Some((n, short))
 }
 
 /// Whether the channel shows something new since T was `was`.

@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Ring, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::handback::ONE_SLOT;
 use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, direct, fifo, guard, handback, lock, policy};
+use crate::{Me, Step, clusters, direct, fifo, guard, handback, kept, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call3, nr};
@@ -137,12 +137,21 @@ pub fn finish(ch: &Channel, ret: Ret) {
 }
 
 /// The one place at which bytes of the ring come into the stream: `n` of them, T being `t`, which becomes `then` but for W.
+/// `beside`: they were put beside T too.
 #[inline]
-pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize) -> bool {
-    let w = t.w().wrapping_add(n as u32);
-    let done = ch.cas_t(t, then.with_w(w)).is_ok();
+pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize, beside: bool) -> bool {
+    let then = then.with_w(t.w().wrapping_add(n as u32));
+    kept::remember(ch, then);
+    let cas = if beside {
+        Channel::cas_t
+    } else {
+        Channel::cas_w
+    };
+    let done = cas(ch, t, then).is_ok();
     if done {
         ch.writer.0.count(n);
+    } else {
+        kept::forget(ch);
     }
     done
 }
@@ -205,7 +214,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             let empty = || t.wide(ch.h().r()) == ch.h().r();
             if !empty() {
                 // Left alone, a stream whose ends are as fast as each other never has it empty.
-                policy::lender_waits(me, &ch.reader, &ch.writer, empty);
+                policy::lender_waits(me, ch, empty);
             }
             r = ch.h().r();
             ch.writer.0.seen.store(r, Relaxed);
@@ -249,7 +258,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 continue;
             }
             let last = k == rest;
-            if publish(ch, t, if last { t.with_wl(0) } else { t }, k) {
+            if publish(ch, t, if last { t.with_wl(0) } else { t }, k, false) {
                 w.done += k;
                 policy::flowed(&ch.writer);
                 if last {
@@ -263,7 +272,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             spun = true;
             lock::drop(me, ch);
             let need = rest.max(policy::ROOM).min(cap as usize / 4);
-            policy::writer_waits(me, rest, &ch.reader, &ch.writer, || {
+            policy::writer_waits(me, ch, rest, || {
                 let (h, t) = (ch.h(), ch.t());
                 t.closed() || cap.saturating_sub(t.wide(h.r()) - h.r()) as usize >= need
             });
@@ -403,7 +412,13 @@ fn bell(
         }
     }
     let last = first + more == rest;
-    if publish(ch, rung, if last { rung.with_wl(0) } else { rung }, more) {
+    if publish(
+        ch,
+        rung,
+        if last { rung.with_wl(0) } else { rung },
+        more,
+        false,
+    ) {
         w.at.advance(more);
         w.done += more;
         return Ok(last);

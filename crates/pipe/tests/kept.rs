@@ -1,7 +1,8 @@
 //! The lock that a lone writer keeps, taken from it again and again in the midst of its writes.
 //!
 //! Invariant: every record is whole, and each writer's in order, although a thread keeps the lock after each short write and the
-//! others take it away; with `kept::wait` taken out this test fails within a second.
+//! others take it away; with `kept::wait` taken out these tests fail within a second. Short records stand beside T too, and are
+//! taken from there: what a writer put there that lost the lock, or was killed, must never be read.
 //! Not here: whole programs (tests/conformance/alone.c).
 mod common;
 
@@ -11,9 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 const WRITERS: usize = 3;
-/// Bytes of a record: its words all say the same.
-const RECORD: usize = 512;
-const WORDS: usize = RECORD / 8;
 
 /// From now on every short write keeps the lock.
 fn keep_at_once(p: &Pipe) {
@@ -22,17 +20,27 @@ fn keep_at_once(p: &Pipe) {
     w.alone_for.store(0, Relaxed);
 }
 
-/// Writes records for ever.
-fn writer(p: &Pipe, who: u64) -> ! {
+/// What a record of `who`'s life `life` says, the `n`th of that life.
+fn word(who: u64, life: u64, n: u64) -> u64 {
+    who << 60 | life << 40 | n
+}
+
+/// Forks a writer of records for ever, of so many words that all say the same.
+fn writer(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
+    // SAFETY: the child only uses this test's code and leaves by _exit.
+    match unsafe { libc::fork() } {
+        0 => {}
+        pid => return pid,
+    }
     // SAFETY: no pointers. If the test fails, its children end too.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     for n in 0.. {
         p.ch.writer.0.last.store(process::gettid(), Relaxed);
         keep_at_once(p);
-        let record = [who << 48 | n; WORDS];
+        let record = vec![word(who, life, n); words];
         // SAFETY: words as bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(record.as_ptr().cast(), RECORD) };
-        if p.put(bytes) != RECORD as isize {
+        let bytes = unsafe { std::slice::from_raw_parts(record.as_ptr().cast(), 8 * words) };
+        if p.put(bytes) != bytes.len() as isize {
             break;
         }
         if n % 64 == who {
@@ -44,29 +52,35 @@ fn writer(p: &Pipe, who: u64) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-#[test]
-fn records_stay_whole_while_the_lock_is_taken_away() {
+fn end(pid: i32) {
+    // SAFETY: a child of ours.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+}
+
+/// Reads for three seconds what writers of records of `words` words write; every `killed` records one of them is killed, and
+/// another takes its place.
+fn read_all(words: usize, killed: Option<u64>) {
     let p = pipe();
     // A ring from the first byte on.
     p.ch.writer.0.native_bytes.store(1 << 20, Relaxed);
-    let children: Vec<i32> = (0..WRITERS as u64)
-        .map(|who| {
-            // SAFETY: the child only uses this test's code and leaves by _exit.
-            match unsafe { libc::fork() } {
-                0 => writer(&p, who),
-                pid => pid,
-            }
-        })
+    let mut children: Vec<i32> = (0..WRITERS as u64)
+        .map(|who| writer(&p, who, 0, words))
         .collect();
-    let (mut next, mut got) = ([0u64; WRITERS], 0u64);
+    // Of each writer the next record of the life that was last heard of, and the life of the child.
+    let mut next: Vec<u64> = (0..WRITERS as u64).map(|who| word(who, 0, 0)).collect();
+    let mut lives = [0u64; WRITERS];
+    let (mut got, mut kept, mut all) = (0u64, 0, [0u64; WRITERS]);
     let until = Instant::now() + Duration::from_secs(3);
-    let mut kept = 0;
     while Instant::now() < until {
-        let mut record = [0u64; WORDS];
+        let mut record = vec![0u64; words];
         // SAFETY: words as bytes.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(record.as_mut_ptr().cast(), RECORD) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(record.as_mut_ptr().cast(), 8 * words) };
         let mut n = 0;
-        while n < RECORD {
+        while n < bytes.len() {
             let k = p.get(&mut bytes[n..]);
             assert!(k > 0, "read: {k}");
             n += k as usize;
@@ -74,28 +88,51 @@ fn records_stay_whole_while_the_lock_is_taken_away() {
         if p.ch.t().keeper() != 0 {
             kept += 1;
         }
-        let word = record[0];
+        let first = record[0];
         assert!(
-            record.iter().all(|&w| w == word),
+            record.iter().all(|&w| w == first),
             "record {got} is not whole: {record:x?}"
         );
-        let who = (word >> 48) as usize;
-        assert!(who < WRITERS, "record {got} of nobody: {word:x}");
-        assert_eq!(
-            word & 0xffff_ffff_ffff,
-            next[who],
-            "record {got} of writer {who}"
+        let who = (first >> 60) as usize;
+        assert!(who < WRITERS, "record {got} of nobody: {first:x}");
+        let begins = first & 0xff_ffff_ffff == 0 && first != next[who];
+        assert!(
+            begins && first > next[who] || first == next[who],
+            "record {got} of writer {who}: {first:x}, not {:x}",
+            next[who]
         );
-        next[who] += 1;
+        next[who] = first + 1;
+        all[who] += 1;
         got += 1;
-    }
-    for pid in children {
-        // SAFETY: children of ours.
-        unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            libc::waitpid(pid, std::ptr::null_mut(), 0);
+        if killed.is_some_and(|k| got.is_multiple_of(k)) {
+            let who = (got / 7 % WRITERS as u64) as usize;
+            end(children[who]);
+            lives[who] += 1;
+            children[who] = writer(&p, who as u64, lives[who], words);
         }
     }
-    println!("{got} records, {next:?}; kept at {kept}");
-    assert!(next.iter().all(|&n| n > 1000) && kept > 100);
+    children.into_iter().for_each(end);
+    println!("{got} records, {all:?}; kept at {kept}; lives {lives:?}");
+    let least = if killed.is_some() { 100 } else { 1000 };
+    assert!(all.iter().all(|&n| n > least) && kept > 100);
+}
+
+#[test]
+fn records_stay_whole_while_the_lock_is_taken_away() {
+    read_all(64, None);
+}
+
+#[test]
+fn short_records_too() {
+    read_all(3, None);
+}
+
+#[test]
+fn and_as_long_as_fit_beside_the_word() {
+    read_all(6, None);
+}
+
+#[test]
+fn and_when_writers_are_killed() {
+    read_all(3, Some(500));
 }

@@ -77,13 +77,31 @@ pub fn area() -> Option<&'static Area> {
 }
 
 impl Area {
+    /// Sets a mark that is gone once the thread has lost its CPU, or taken a signal, however short it was.
+    ///
+    /// LINUX rseq(2): on its way back from there the kernel clears what it finds set outside of a sequence. So does who begins one.
+    #[inline]
+    pub fn mark(&self) {
+        self.rseq_cs.store(mark_address(), Relaxed);
+    }
+    /// Whether the mark still stands.
+    #[inline]
+    pub fn is_marked(&self) -> bool {
+        self.rseq_cs.load(Relaxed) == mark_address()
+    }
     /// The CPU that ran this thread a moment ago.
     pub fn cpu(&self) -> u32 {
         self.cpu_id_start.load(Relaxed)
     }
 }
 
+#[inline]
+fn mark_address() -> u64 {
+    &raw const byway_rseq_mark_cs as u64
+}
+
 unsafe extern "C" {
+    static byway_rseq_mark_cs: Critical;
     /// Takes the last item of the loaded bucket, marks it, and gives it one reference. The item; -1: there is none.
     ///
     /// `fronts` is the address of CPU 0's word of the class, `buckets` and `objects` those of the tables.
@@ -285,6 +303,16 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size byway_rseq_copy, . - byway_rseq_copy",
+    // Nobody runs it: its bounds are a mark.
+    "BYWAY_CS byway_rseq_mark",
+    ".type byway_rseq_mark, @function",
+    "byway_rseq_mark:",
+    "byway_rseq_mark_start:",
+    "nop",
+    "byway_rseq_mark_commit:",
+    "ret",
+    "BYWAY_ABORT byway_rseq_mark",
+    ".size byway_rseq_mark, . - byway_rseq_mark",
     ".purgem BYWAY_CS",
     ".purgem BYWAY_ABORT",
 );
