@@ -9,16 +9,13 @@
 //! writer left that lost the lock, or was killed, before its CAS is never W's: the next to publish clears it.
 //! Not here: when W moves (write.rs), what K holds (a place that is set comes first).
 use crate::channel::Beside;
+use crate::word::POS;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 /// The most bytes that fit beside T.
 pub const MOST: usize = 48;
 
-/// Room for the bytes that are found here.
-pub(crate) type Short = [u64; MOST / 8];
-
-const POS: u64 = (1 << 40) - 1;
 /// Length, plus one, above the position.
 const LEN: u32 = 40;
 
@@ -42,24 +39,61 @@ impl Beside {
         self.stamp.store(0, Relaxed);
     }
 
-    /// The bytes of position `r`, if all of them are among the `there` that are published; how many, 0: none.
+    /// What stands here, if it is the bytes of position `r`, all of them among the `there` that are published.
     #[inline]
-    pub(crate) fn get(&self, r: u64, there: u64, to: &mut Short) -> usize {
+    pub(crate) fn look(&self, r: u64, there: u64) -> Option<Look<'_>> {
         // EDGE E8: the stamp before the bytes.
         let stamp = self.stamp.load(Acquire);
         let n = (stamp >> LEN).wrapping_sub(1);
-        if stamp & POS != r & POS || n > there.min(MOST as u64) {
-            return 0;
-        }
-        for (to, from) in to.iter_mut().zip(&self.bytes) {
-            *to = from.load(Relaxed);
+        let ours = stamp & POS == r & POS && n <= there.min(MOST as u64);
+        ours.then_some(Look {
+            beside: self,
+            stamp,
+            len: n as usize,
+        })
+    }
+}
+
+/// Bytes that stand beside T, as long as nobody takes them away.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    beside: &'a Beside,
+    stamp: u64,
+    len: usize,
+}
+
+impl Look<'_> {
+    /// How many.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+    /// The first eight.
+    #[inline]
+    pub(crate) fn first(&self) -> [u8; 8] {
+        self.beside.bytes[0].load(Relaxed).to_ne_bytes()
+    }
+    /// Copies `n` of them, from word `skip` on, to `to`. False: they were taken away meanwhile, nothing counts.
+    ///
+    /// A word at a time, from the line to the caller: a copy in between would be loaded again wider than it was stored.
+    ///
+    /// # Safety
+    /// `n` bytes at `to` may be written.
+    #[inline]
+    pub(crate) unsafe fn copy(&self, skip: usize, to: *mut u8, n: usize) -> bool {
+        for (i, word) in self.beside.bytes.iter().skip(skip).enumerate() {
+            let (word, at) = (word.load(Relaxed).to_ne_bytes(), 8 * i);
+            // SAFETY: the caller's promise; no further than `n`.
+            unsafe {
+                match n.saturating_sub(at) {
+                    0 => break,
+                    8.. => to.add(at).cast::<[u8; 8]>().write_unaligned(word),
+                    k => to.add(at).copy_from_nonoverlapping(word.as_ptr(), k),
+                }
+            }
         }
         // EDGE E8: and after them.
         fence(Acquire);
-        if self.stamp.load(Relaxed) == stamp {
-            n as usize
-        } else {
-            0
-        }
+        self.beside.stamp.load(Relaxed) == self.stamp
     }
 }

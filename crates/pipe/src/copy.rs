@@ -168,16 +168,6 @@ impl<'a> Cursor<'a> {
             n -= k;
         }
     }
-    /// `n` bytes of `words`, no more than this run has, to here.
-    ///
-    /// # Safety
-    /// As [`Cursor::to_ring`].
-    #[inline]
-    pub unsafe fn from(&self, words: &[u64], n: usize) {
-        debug_assert!(n <= size_of_val(words));
-        // SAFETY: the caller's promise.
-        unsafe { move_short(self.run().0 as *mut u8, words.as_ptr().cast(), n) };
-    }
     /// `n` bytes of the ring from position `at` to here.
     ///
     /// # Safety

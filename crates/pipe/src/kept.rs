@@ -105,7 +105,10 @@ pub fn leave(me: &Me, ch: &Channel, t: T) -> bool {
         return false;
     }
     forget(ch);
-    t.keeper() != me.tid && wait(me, ch, t.keeper())
+    let lives = t.keeper() != me.tid && wait(me, ch, t.keeper());
+    // One that was killed between `kept` and its CAS has left there what T was to be.
+    forget(ch);
+    lives
 }
 
 /// As [`leave`], by one who wants to write, or to give the channel back: it is to be kept less soon.
@@ -140,6 +143,8 @@ pub fn leave_all(me: &Me, ch: &Channel) {
             wait_for(me, ch, keeper);
         }
     }
+    // As in `leave`.
+    forget(ch);
 }
 
 fn wait_for(me: &Me, ch: &Channel, keeper: u32) {

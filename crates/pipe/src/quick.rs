@@ -21,20 +21,22 @@ const MUCH: usize = 512;
 /// Asks for the lines of `n` bytes at `p`, an address of any kind, to be written.
 #[inline]
 fn fetch_to_write(p: *const u8, n: usize) {
-    for i in (0..n.min(MUCH)).step_by(64) {
-        let at = p.wrapping_add(i);
+    let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
+    while at < end {
         // SAFETY: a hint: no access, no fault.
         unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+        at = at.wrapping_add(64);
     }
 }
 
 /// The same, to be read.
 #[inline]
 fn fetch(p: *const u8, n: usize) {
-    for i in (0..n.min(MUCH)).step_by(64) {
-        let at = p.wrapping_add(i);
+    let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
+    while at < end {
         // SAFETY: as above.
         unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+        at = at.wrapping_add(64);
     }
 }
 
@@ -70,6 +72,7 @@ fn write_by(
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
+    fetch_to_write(ch.t_address().as_ptr().cast(), 1);
     if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }

@@ -3,7 +3,6 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::beside::Short;
 use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
@@ -122,12 +121,14 @@ fn take(
                 handback::hand_back(me, ch, fd, true, crate::channel::Why::Address);
                 continue;
             }
-            let mut beside = Short::default();
-            match ch.beside().get(r, there, &mut beside) {
-                // SAFETY: checked above.
-                n if k <= n && k <= at.run().1 => unsafe { at.from(&beside, k) },
-                // SAFETY: checked above; [r, lim) is published and not yet released.
-                _ => unsafe { at.from_ring(ring, r, k) },
+            let (to, run) = at.run();
+            let beside = ch.beside().look(r, there);
+            let beside = beside.filter(|b| k <= run && k <= b.len());
+            // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
+            unsafe {
+                if !beside.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
+                    at.from_ring(ring, r, k);
+                }
             }
             if !ch.cas_h(h, H::free(r + k as u64)) {
                 continue;

@@ -8,9 +8,8 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
-use crate::beside::Short;
 use crate::channel::{Channel, PIPE_BUF, Ring};
-use crate::copy::{Cursor, Iov, move_short};
+use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
 use crate::word::{H, T};
 use crate::{Me, policy};
@@ -67,11 +66,16 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
         if h.held() || ch.readers.0.record.load(Acquire) != 0 {
             return Found::Elsewhere;
         }
+        let r = h.r();
+        let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
+        if there == 0
+            && let Some(head) = take_beside(me, ch, h, b)
+        {
+            return Found::Taken(head);
+        }
         let Some(ring) = ch.ring(&me.domain) else {
             return Found::Elsewhere;
         };
-        let r = h.r();
-        let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
         let mut fresh = false;
         let head = loop {
             if there >= HEAD as u64 && there <= ring.bytes() && !ch.m().valid() {
@@ -89,22 +93,9 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
                 return Found::Elsewhere;
             }
             fresh = true;
-            let mut beside = Short::default();
-            let Some((n, short)) = published(me, ch, h, ring, &mut beside) else {
-                return Found::Elsewhere;
-            };
-            there = n;
-            if let Some(head) = Head::from_bytes(beside[0].to_ne_bytes())
-                && HEAD + head.len == short
-                && head.len <= b.len()
-            {
-                // SAFETY: the buffer is the caller's; as long as `beside` at most.
-                unsafe { move_short(b.as_mut_ptr(), beside[1..].as_ptr().cast(), head.len) };
-                if ch.cas_h(h, H::free(r + short as u64)) {
-                    ch.reader.0.count(short);
-                    return Found::Taken(head);
-                }
-                break None;
+            match look(me, ch, h, ring) {
+                Some(n) => there = n,
+                None => return Found::Elsewhere,
             }
         };
         // R moved meanwhile.
@@ -146,34 +137,60 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
     Head::from_bytes(b)
 }
 
-/// Bytes of the ring that readers may take now, and how many of them were found beside T and put `beside`; `None` where the
-/// kernel's pipe must be asked.
-fn published(me: &Me, ch: &Channel, h: H, ring: Ring, beside: &mut Short) -> Option<(u64, usize)> {
-    let now = || {
-        let t = ch.t();
-        if t.closed() || t.nsl() > 0 || ch.m().valid() {
-            return None;
-        }
-        let n = t.wide(h.r()) - h.r();
-        (n <= ring.bytes()).then_some(n)
-    };
-    let mut n = now()?;
-    let short = ch.beside().get(h.r(), n, beside);
-    // As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
-    let little = || {
-        let one = match short {
-            0 if n >= HEAD as u64 => HEAD + head_at(ring, h.r()).map_or(0, |x| x.len),
-            n => n.max(HEAD),
-        };
-        policy::is_little(&ch.reader, n, one)
-    };
-    if n > 0 && little() && policy::gather(me, ch) {
-        let before = n;
-        n = now()?;
-        policy::gathered(&ch.reader, before, n);
+/// The next record, all of which stands beside T: of one who has had all that was seen of the stream.
+#[inline]
+fn take_beside(me: &Me, ch: &Channel, h: H, b: &mut [u8]) -> Option<Head> {
+    let n = published(ch, h)?;
+    let beside = ch.beside().look(h.r(), n)?;
+    let head = Head::from_bytes(beside.first())?;
+    if HEAD + head.len != beside.len() || head.len > b.len() {
+        return None;
+    }
+    let n = gathered(me, ch, h, n, beside.len())?;
+    // SAFETY: the buffer is the caller's, and as long.
+    let whole = unsafe { beside.copy(1, b.as_mut_ptr(), head.len) };
+    if !whole || !ch.cas_h(h, H::free(h.r() + beside.len() as u64)) {
+        return None;
     }
     ch.reader.0.seen.store(h.r() + n, Relaxed);
-    Some((n, short))
+    ch.reader.0.count(beside.len());
+    Some(head)
+}
+
+/// Bytes of the ring that readers may take now, as T says; `None` where the kernel's pipe must be asked.
+#[inline]
+fn published(ch: &Channel, h: H) -> Option<u64> {
+    let t = ch.t();
+    if t.closed() || t.nsl() > 0 || ch.m().valid() {
+        return None;
+    }
+    Some(t.wide(h.r()) - h.r())
+}
+
+/// The same after a moment in which more may have come, if `n` are little for one whose next record has `one` of them.
+///
+/// As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
+#[inline]
+fn gathered(me: &Me, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
+    if n == 0 || !policy::is_little(&ch.reader, n, one) || !policy::gather(me, ch) {
+        return Some(n);
+    }
+    let after = published(ch, h)?;
+    policy::gathered(&ch.reader, n, after);
+    Some(after)
+}
+
+/// A look at T, after a moment if that pays: how much is there, which the reader remembers.
+fn look(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
+    let n = published(ch, h).filter(|&n| n <= ring.bytes())?;
+    let one = if n >= HEAD as u64 {
+        HEAD + head_at(ring, h.r()).map_or(0, |x| x.len)
+    } else {
+        HEAD
+    };
+    let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
+    ch.reader.0.seen.store(h.r() + n, Relaxed);
+    Some(n)
 }
 
 /// Whether the channel shows something new since T was `was`.

@@ -11,7 +11,7 @@
 //! ```
 
 const TID: u64 = (1 << 22) - 1;
-const POS: u64 = (1 << 40) - 1;
+pub(crate) const POS: u64 = (1 << 40) - 1;
 
 /// Writers' word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -86,7 +86,8 @@ fn stream_on(
         if slow_reader && k % 64 == 0 {
             process::nap(300);
         }
-        if back.is_some_and(|at| seen >= at) {
+        // On a busy machine the writer opens the ring later.
+        if back.is_some_and(|at| seen >= at) && carried(p) > 0 {
             handback::hand_back(&me(p.d), p.ch, p.r, true, Why::Control);
             back = None;
         }
@@ -96,14 +97,14 @@ fn stream_on(
     // SAFETY: waits for our child.
     unsafe { libc::waitpid(pid, &mut status, 0) };
     assert_eq!(status, 0);
-    assert!(
-        p.ch.writer
-            .0
-            .bytes
-            .load(std::sync::atomic::Ordering::Relaxed)
-            > 0,
-        "nothing was carried"
-    );
+    assert!(carried(p) > 0, "nothing was carried");
+}
+
+fn carried(p: &Pipe) -> u64 {
+    p.ch.writer
+        .0
+        .bytes
+        .load(std::sync::atomic::Ordering::Relaxed)
 }
 
 #[test]
