@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# The channel protocol's model (models/pipe.pml): small configurations in full, larger ones by supertrace for a while,
-# and each known bug as a control that must be found.      usage: model.sh [SECONDS for each supertrace, default 15]
+# The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; the kept
+# lock and the bytes beside T (models/kept.pml), in full; of both, each known bug as a control that must be found.
+# usage: model.sh [SECONDS for each supertrace, default 15]
 set -u
 cd "$(dirname "$0")/.."
 seconds=${1:-15} bad=0
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-model=$PWD/models/pipe.pml
+model=$PWD/models/pipe.pml level=-O2 slots=27
 build() { # compiler flags -- spin flags
   local cc=()
   while [ "$1" != -- ]; do cc+=("$1"); shift; done; shift
-  (cd "$work" && spin -a "$@" "$model" >out 2>&1 && gcc -O2 -DSAFETY -DVECTORSZ=2048 "${cc[@]}" -o pan pan.c) || { cat "$work/out"; exit 1; }
+  (cd "$work" && spin -a "$@" "$model" >out 2>&1 && gcc -w $level -DSAFETY -DVECTORSZ=2048 "${cc[@]}" -o pan pan.c) || { cat "$work/out"; exit 1; }
 }
-run() { (cd "$work" && timeout "$1" ./pan -m1000000 -w27 >out 2>&1); }
+run() { (cd "$work" && timeout "$1" ./pan -m1000000 -w$slots >out 2>&1); }
 states() { sed -n 's/ *\([0-9.e+]*\) states, stored.*/\1/p' "$work/out"; }
 holds() { # all of it
   build -DCOLLAPSE -DMEMLIM=6000 -- "$@"; run 120
@@ -46,4 +47,15 @@ finds -DBUG_ABANDON -DN=4 -DMSG=3
 finds -DBUG_FOREVER -DN=3 -DHANDBACK=1
 finds -DBUG_STEAL -DN=2 -DNR=2 -DMSG=1 -DOPEN_AT_START=1
 finds -DBUG_SEQ -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DOPEN_AT_START=1
+model=$PWD/models/kept.pml
+# These take seconds, of which the compiler, or the pages of a large table, would have most.
+level=-Og slots=23
+holds -DN1=3 -DN2=1 -DMSG=1 -DKEPT=1
+holds -DN1=2 -DN2=1 -DREAD=1 -DKEPT=1
+holds -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDBACK=1 -DDEATH=1
+holds -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDLER=1
+level=-O0 slots=20
+for bug in WAIT BARRIER LOOK FRESH CLEAR LATE STAMP TWICE; do finds -DBUG_$bug -DN1=2 -DN2=1 -DMSG=1 -DKEPT=1; done
+for bug in HEIR GONE; do finds -DBUG_$bug -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDBACK=1 -DDEATH=1; done
+finds -DBUG_HANDLER -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDLER=1
 exit $bad
