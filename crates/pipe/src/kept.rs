@@ -8,10 +8,9 @@
 //! would take as long as the message itself.
 //!
 //! Invariant: while T says KEPT the channel is open, and K's place is not set. A reader may arm: that leaves KEPT, and keeps the
-//! keeper out, for T is not what it remembers. The keeper does nothing but copy behind W and publish that by a CAS from the very
-//! T that it remembers. What `kept` remembers is T, or what the CAS
-//! that follows makes of it, or T's lock is another's, who takes it away before anything else. To everyone who does not take the
-//! lock a kept one is free.
+//! keeper out, for T is not what it remembers. The keeper does nothing but copy behind W and publish that by a CAS from the very T
+//! that it remembers. What `kept` says is T, or what the CAS that follows makes of it, or T's lock is another's, who takes it away
+//! before anything else. To everyone who does not take the lock a kept one is free.
 //! Not here: when it pays (policy.rs), the write (quick.rs), the barrier (crate sys).
 use crate::channel::Channel;
 use crate::lock::Patience;
