@@ -189,12 +189,16 @@ fn round(seed: u64) -> u64 {
     while t.elapsed() < Duration::from_millis(150) {
         plausible(ch, slot, &mut x);
         for _ in 0..random(&mut x) % 20 {
-            // The slot behind its key, and the tables behind the slots.
+            // The slot behind its key, and the tables on both sides of the slots.
             let at = if !random(&mut x).is_multiple_of(4) {
                 slot + 16 + ((random(&mut x) as usize % 496) & !7)
             } else {
-                let tables = byway_mem::layout::SLABS_AT..g.arena_at;
-                base + tables.start + ((random(&mut x) as usize % tables.len()) & !7)
+                let slabs = byway_mem::layout::SLABS_AT..g.channels_at;
+                let others = g.buckets_at..g.arena_at;
+                match (random(&mut x) as usize % (slabs.len() + others.len())) & !7 {
+                    k if k < slabs.len() => base + slabs.start + k,
+                    k => base + others.start + (k - slabs.len()),
+                }
             };
             // SAFETY: inside the mapping, aligned.
             unsafe { &*(at as *const AtomicU64) }.store(nonsense(&mut x), Relaxed);
