@@ -551,9 +551,10 @@ locked:
           :: q < n -> ring[(pos + q) % CAP2] = base * 16 + sent + done + q; q++
           :: else -> break
           od;
+          h = (NSL(t) == 0 && !VALID(m) -> t & ~RUNG1 : t);
           if
-          :: done + n == want -> cas(T, t, SET_WL(SET_W(t, pos + n), 0), ok)
-          :: else -> cas(T, t, SET_W(t, pos + n), ok)
+          :: done + n == want -> cas(T, t, SET_WL(SET_W(h, pos + n), 0), ok)
+          :: else -> cas(T, t, SET_W(h, pos + n), ok)
           fi;
           if
           :: ok -> done = done + n; n = 0; if :: done == want -> break :: else -> goto locked fi

@@ -5,9 +5,9 @@
 //! Not here: what an end does with it.
 use crate::{collect, home, kernel, thread};
 use byway_mem::{holdings, registry};
-use byway_pipe::Me;
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::clusters;
+use byway_pipe::{Me, kept};
 use byway_sys::file::{self, Ident};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -122,6 +122,13 @@ impl Carried {
     pub fn mine(&mut self) -> &Me {
         self.me.tid = thread::ids().tid;
         &self.me
+    }
+
+    /// The position behind what this process has just written, or what others have since.
+    pub fn written(&self) -> u64 {
+        let r = self.channel.writer.0.seen.load(Relaxed);
+        let kept = kept::remembered(&self.me(false), self.channel);
+        kept.unwrap_or_else(|| self.channel.t()).wide(r)
     }
 
     /// A reader has gone: writers ask the kernel before the next write whether it was the last.

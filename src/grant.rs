@@ -11,7 +11,7 @@
 //! (docs/threats.md); addresses and lengths are checked against the domain before they are used.
 //! Not here: how a grant travels (sender.rs, receiver.rs).
 use crate::home::Home;
-use crate::{collect, home, thread};
+use crate::{SendError, collect, home, thread};
 use byway_mem::cache;
 use byway_mem::holdings::{self, Holding};
 use byway_mem::layout::Class;
@@ -61,7 +61,7 @@ pub fn reserve(len: usize) -> io::Result<WriteGrant> {
         let u = thread::user(home.domain);
         match class {
             Some(c) => cache::alloc(&u, c),
-            None => span::alloc(&u, len),
+            None => span::alloc(&u, len, LAST.get()),
         }
     };
     let found = take().or_else(|| {
@@ -71,13 +71,16 @@ pub fn reserve(len: usize) -> io::Result<WriteGrant> {
     });
     let object = found.and_then(|unit| Some((unit, holdings::object(&home.domain, unit)?)));
     match object {
-        Some((unit, (at, room))) if room >= len => Ok(WriteGrant {
-            home,
-            unit,
-            at,
-            len,
-            owner: thread::ids().pid,
-        }),
+        Some((unit, (at, room))) if room >= len => {
+            LAST.set(if class.is_none() { unit } else { LAST.get() });
+            Ok(WriteGrant {
+                home,
+                unit,
+                at,
+                len,
+                owner: thread::ids().pid,
+            })
+        }
         _ => Err(io::Error::new(
             io::ErrorKind::OutOfMemory,
             format!(
@@ -89,7 +92,9 @@ pub fn reserve(len: usize) -> io::Result<WriteGrant> {
 
 thread_local! {
     /// Where this thread last found, or left, a free entry of the table.
-    static NEAR: Cell<u32> = const { Cell::new(0) };
+    static NEAR: Cell<Option<u32>> = const { Cell::new(None) };
+    /// The span that this thread took last.
+    static LAST: Cell<u32> = const { Cell::new(u32::MAX) };
 }
 
 impl WriteGrant {
@@ -112,13 +117,12 @@ impl WriteGrant {
                 "the buffer is the parent's that reserved it; reserve one after fork",
             ));
         }
-        let near = NEAR.get().wrapping_add(u.who.tid.wrapping_mul(61));
+        let near = NEAR.get().unwrap_or_else(|| u.who.tid.wrapping_mul(61));
         let Some(holding) = holdings::enter(&u, self.unit, u.who.pid, near) else {
-            return Err(io::Error::new(
-                io::ErrorKind::OutOfMemory,
-                "too many grants are held or in flight; drop some, or receive what was sent",
-            ));
+            return Err(no_entry());
         };
+        // The next ones: entries that are passed on come free elsewhere.
+        NEAR.set(Some(holding.entry + 1));
         holdings::share(&d, self.unit);
         let (at, len, home) = (self.at, self.len, self.home);
         // It is in the table now, and no longer this value's.
@@ -174,7 +178,7 @@ unsafe impl Sync for Held {}
 impl Drop for Held {
     fn drop(&mut self) {
         let u = thread::user(self.home.domain);
-        NEAR.set(self.holding.entry);
+        NEAR.set(Some(self.holding.entry));
         holdings::give_up(&u, self.holding, u.who.pid);
     }
 }
@@ -232,33 +236,36 @@ impl Grant {
         holdings::object(&self.held.home.domain, self.held.holding.unit).map_or(0, |(_, n)| n)
     }
 
-    /// Makes `to`, a channel, a holder too; this value's own entry stays. What to send.
-    pub(crate) fn lend(&self, to: u32) -> io::Result<Sent> {
-        let u = thread::user(self.held.home.domain);
-        match holdings::again(&u, self.held.holding, to) {
-            Some(h) => Ok(Sent {
-                entry: h.entry,
-                unit: h.unit,
-                start: self.start as u32,
-                len: self.len as u32,
-            }),
-            None => Err(io::Error::new(
-                io::ErrorKind::OutOfMemory,
-                "too many grants are held or in flight; drop some, or receive what was sent",
-            )),
-        }
-    }
-
-    /// Takes back what was lent and not sent.
-    pub(crate) fn unlend(&self, sent: Sent, to: u32) {
-        let u = thread::user(self.held.home.domain);
-        holdings::give_up(&u, sent.holding(), to);
+    /// Makes `to`, a channel, a holder: instead of this process, where this value is the only one here that has the buffer; else
+    /// as well.
+    pub(crate) fn part(mut self, to: u32) -> Result<Parting, SendError> {
+        let (d, own) = (self.held.home.domain, self.held.holding);
+        // A child's copy of a value is nobody's.
+        let passed = Arc::get_mut(&mut self.held).is_some()
+            && holdings::pass(&d, own, thread::ids().pid, to);
+        let there = match passed {
+            true => Some(own),
+            false => holdings::again(&thread::user(d), own, to),
+        };
+        let Some(holding) = there else {
+            return Err(SendError {
+                grant: self,
+                error: no_entry(),
+            });
+        };
+        Ok(Parting {
+            grant: self,
+            to,
+            holding,
+            passed,
+        })
     }
 
     /// What came out of channel `from`; `None`: nothing that was sent into it.
     pub(crate) fn receive(sent: Sent, from: u32) -> Option<Grant> {
         let home = home::home().ok()?;
         let (d, h) = (home.domain, sent.holding());
+        holdings::expect(&d, h, sent.start as usize);
         if !holdings::pass(&d, h, from, thread::ids().pid) {
             return None;
         }
@@ -295,6 +302,54 @@ impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.debug_struct("Grant").field("len", &self.len).finish()
     }
+}
+
+/// A grant of which a channel is a holder, and that is about to be sent.
+pub(crate) struct Parting {
+    grant: Grant,
+    to: u32,
+    holding: Holding,
+    passed: bool,
+}
+
+impl Parting {
+    /// What the record says.
+    pub fn sent(&self) -> Sent {
+        Sent {
+            entry: self.holding.entry,
+            unit: self.holding.unit,
+            start: self.grant.start as u32,
+            len: self.grant.len as u32,
+        }
+    }
+
+    /// It was sent.
+    pub fn gone(self) {
+        if self.passed
+            && let Some(held) = Arc::into_inner(self.grant.held)
+        {
+            // The entry is the channel's.
+            std::mem::forget(held);
+        }
+    }
+
+    /// It was not.
+    pub fn back(self) -> Grant {
+        let d = self.grant.held.home.domain;
+        if self.passed {
+            holdings::pass(&d, self.holding, self.to, thread::ids().pid);
+        } else {
+            holdings::give_up(&thread::user(d), self.holding, self.to);
+        }
+        self.grant
+    }
+}
+
+fn no_entry() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::OutOfMemory,
+        "too many grants are held or in flight; drop some, or receive what was sent",
+    )
 }
 
 /// A grant in flight, as it stands in the stream.

@@ -6,7 +6,7 @@ use crate::Reader;
 use crate::carried::Carried;
 use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
-use crate::records::{COPIED, GRANTED, Message, Wait, too_long};
+use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
 use byway_pipe::record::{self, Found, HEAD, Head};
 use byway_pipe::{policy, quick};
@@ -29,6 +29,20 @@ enum Next {
     Bytes(usize),
     Message(Message),
 }
+
+impl Next {
+    /// As a message; `b` is the buffer that it was read into.
+    fn message(self, b: &[u8]) -> Option<Message> {
+        match self {
+            Next::Bytes(n) => Some(Message::Copied(b[..n].to_vec())),
+            Next::End => None,
+            Next::Message(m) => Some(m),
+        }
+    }
+}
+
+/// Of a buffer whose zeroes cost nothing beside a message, bytes.
+const SHORT: usize = 256;
 
 impl Receiver {
     /// Receives records from `reader`. Everybody who reads that pipe must do so.
@@ -128,12 +142,16 @@ impl Receiver {
     }
 
     fn any(&mut self, wait: Wait) -> io::Result<Option<Message>> {
-        let mut b = [0; Sender::INLINE];
-        Ok(match self.next(&mut b, wait)? {
-            Next::Bytes(n) => Some(Message::Copied(b[..n].to_vec())),
-            Next::End => None,
-            Next::Message(m) => Some(m),
-        })
+        // Most are a grant's few bytes; what is longer stays where it is for a look with more room.
+        let mut b = [0; SHORT];
+        let found = match self.next(&mut b, wait) {
+            Err(e) if is_too_long(&e) => {
+                let mut b = [0; Sender::INLINE];
+                return self.next(&mut b, wait).map(|n| n.message(&b));
+            }
+            r => r?,
+        };
+        Ok(found.message(&b))
     }
 
     /// Has it watched by a queue, as [`Reader`].

@@ -84,3 +84,7 @@ impl Deref for Message {
 pub fn too_long() -> io::Error {
     io::Error::from_raw_os_error(libc::EMSGSIZE)
 }
+
+pub fn is_too_long(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EMSGSIZE)
+}

@@ -34,6 +34,8 @@ pub struct Sender {
     writer: Writer,
     /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below R has landed.
     flying: VecDeque<(u64, usize)>,
+    /// Their bytes together.
+    flying_bytes: usize,
 }
 
 /// A grant that could not be sent, and why.
@@ -66,6 +68,7 @@ impl Sender {
         Sender {
             writer,
             flying: VecDeque::new(),
+            flying_bytes: 0,
         }
     }
 
@@ -162,11 +165,6 @@ impl Sender {
             );
             return Err(SendError { grant, error });
         };
-        let to = c.holder();
-        let sent = match grant.lend(to) {
-            Ok(s) => s,
-            Err(error) => return Err(SendError { grant, error }),
-        };
         let (room, ch) = (grant.room(), c.channel);
         // What counts as full for a grant; other records may fill the ring.
         let full = self.flies_enough(ch);
@@ -174,20 +172,21 @@ impl Sender {
             && ch.is_fifo()
             && let Err(error) = self.land(ch, wait)
         {
-            grant.unlend(sent, to);
             return Err(SendError { grant, error });
         }
         let most = if full && !ch.is_fifo() { 0 } else { u64::MAX };
-        match self.write(GRANTED, &sent.to_bytes(), wait, most) {
+        let parting = grant.part(c.holder())?;
+        match self.write(GRANTED, &parting.sent().to_bytes(), wait, most) {
             Ok(()) => {
-                let r = ch.h().r();
-                self.flying.push_back((ch.t().wide(r), room));
+                parting.gone();
+                self.flying.push_back((c.written(), room));
+                self.flying_bytes += room;
                 Ok(())
             }
-            Err(error) => {
-                grant.unlend(sent, to);
-                Err(SendError { grant, error })
-            }
+            Err(error) => Err(SendError {
+                grant: parting.back(),
+                error,
+            }),
         }
     }
 
@@ -196,20 +195,24 @@ impl Sender {
         // R has 40 bits (word.rs), and a ring is far below 2^32.
         let flies =
             |pos: u64, r: u64| (1..1 << 32).contains(&(pos.wrapping_sub(r) & ((1 << 40) - 1)));
-        let mut enough = |r: u64| {
-            while self.flying.front().is_some_and(|f| !flies(f.0, r)) {
-                self.flying.pop_front();
+        let enough = |s: &Sender| s.flying.len() >= FLYING || s.flying_bytes >= FLYING_BYTES;
+        // R is the receivers' to change, who are not asked for it before it matters.
+        for turn in 0..=SPINS {
+            if !enough(self) {
+                return false;
             }
-            let bytes: usize = self.flying.iter().map(|f| f.1).sum();
-            self.flying.len() >= FLYING || bytes >= FLYING_BYTES
-        };
-        (0..SPINS).all(|_| {
-            let full = enough(ch.h().r());
-            if full {
+            if turn > 0 {
                 std::hint::spin_loop();
             }
-            full
-        })
+            let r = ch.h().r();
+            while let Some(&(pos, bytes)) = self.flying.front()
+                && !flies(pos, r)
+            {
+                self.flying.pop_front();
+                self.flying_bytes -= bytes;
+            }
+        }
+        enough(self)
     }
 
     /// Of a FIFO, whose ring counts as full only when it is (fifo.rs moves its oldest page): waits until grants have landed, or

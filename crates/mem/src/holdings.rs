@@ -14,7 +14,7 @@ use crate::cache::{self, User};
 use crate::domain::Domain;
 use crate::layout::*;
 use crate::{scratch::Scratch, span};
-use byway_sys::process;
+use byway_sys::{line, process};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -103,6 +103,20 @@ pub fn again(u: &User, from: Holding, holder: u32) -> Option<Holding> {
         o.release();
     }
     new
+}
+
+/// `h` is about to be passed on, and then read and given up: what all that needs comes at the same time, from the CPU that had it.
+pub fn expect(d: &Domain, h: Holding, start: usize) {
+    let entry = table(d).and_then(|t| t.get(h.entry as usize));
+    let lines = [
+        entry.map(|e| (&raw const *e).cast::<u8>()),
+        d.object(h.unit).map(|o| (&raw const *o).cast()),
+        d.address(h.unit, Class::Mbuf)
+            .map(|p| p.wrapping_add(start).cast_const()),
+    ];
+    for p in lines.into_iter().flatten() {
+        line::to_write(p);
+    }
 }
 
 /// Passes a reference on; false if it is not `from`'s: then nothing has changed.

@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -219,15 +219,19 @@ pub struct Header {
     pub slabs_most: AtomicU32,
     /// The most slabs that a class had.
     pub class_most: [AtomicU32; CLASSES],
-    /// Slabs of spans that nobody has, and where the last one came back (span.rs).
-    pub spans_idle: AtomicU32,
-    pub span_hint: AtomicU32,
     /// The table of holdings: a jumbo's unit plus one (holdings.rs).
     pub holdings: AtomicU32,
     /// NUL-terminated paths.
     pub cache_dir: [u8; 512],
     pub scan_path: [u8; 1024],
+    /// Slabs of spans that were given back to lie idle, and that were taken from those (span.rs).
+    pub spans_returned: Alone,
+    pub spans_taken: Alone,
 }
+
+/// A word on a line of its own: where one CPU counts up and another CPU another.
+#[repr(C, align(64))]
+pub struct Alone(pub AtomicU32);
 
 /// Where to look first; a hint may be wrong, the thing itself says so.
 #[repr(C)]

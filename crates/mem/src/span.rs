@@ -15,6 +15,9 @@ use crate::slab::Who;
 use byway_sys::process;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+/// Slabs below the last one taken that are looked at before those at the end.
+const FAR: usize = 64;
+
 fn unit_of(slab: usize) -> u32 {
     (slab * SLAB_UNITS) as u32
 }
@@ -41,27 +44,28 @@ pub fn address(d: &Domain, unit: u32) -> Option<*mut u8> {
 }
 
 /// A span of at least `bytes`, with one reference. Its unit; `None`: there is no room in one piece.
-pub fn alloc(u: &User, bytes: usize) -> Option<u32> {
+///
+/// `last` is the unit of the one that the caller took last, if it knows: of those that go round between it and others, the next is
+/// the one that has been away longest.
+pub fn alloc(u: &User, bytes: usize, last: u32) -> Option<u32> {
     let n = bytes.div_ceil(SLAB_BYTES).max(1);
     if n > u.domain.slabs() || u.domain.header().flags.load(Relaxed) & flags::NO_MEMORY != 0 {
         return None;
     }
-    idle(u, n).or_else(|| new(u, n)).or_else(|| {
+    idle(u, n, last).or_else(|| new(u, n)).or_else(|| {
         // What is idle in other sizes may stand in the way.
         (give_back(u, usize::MAX) > 0).then(|| new(u, n))?
     })
 }
 
-/// An idle span of `n` slabs.
-fn idle(u: &User, n: usize) -> Option<u32> {
+/// An idle span of `n` slabs: the next below `last`, for they are made from the end.
+fn idle(u: &User, n: usize, last: u32) -> Option<u32> {
     let d = &u.domain;
-    let h = d.header();
-    if h.spans_idle.load(Relaxed) == 0 {
-        return None;
-    }
-    let hint = h.span_hint.load(Relaxed) as usize % d.slabs();
-    let unit = (hint..d.slabs())
-        .chain(0..hint)
+    let last = (last as usize / SLAB_UNITS).min(d.slabs());
+    let unit = (0..last)
+        .rev()
+        .take(FAR)
+        .chain((0..d.slabs()).rev())
         .map(unit_of)
         .find(|&unit| slabs_of(d, unit) == Some(n) && take(d, unit, IDLE, u.who.pid))?;
     if slabs_of(d, unit) != Some(n) {
@@ -69,7 +73,7 @@ fn idle(u: &User, n: usize) -> Option<u32> {
         put_idle(d, unit);
         return None;
     }
-    count_idle(d, -(n as i64));
+    count(&d.header().spans_taken, n);
     d.object(unit)?.refs.store(1, Relaxed);
     Some(unit)
 }
@@ -89,11 +93,18 @@ fn put_idle(d: &Domain, unit: u32) {
     }
 }
 
-fn count_idle(d: &Domain, by: i64) {
-    let c = &d.header().spans_idle;
-    let _ = c.fetch_update(Relaxed, Relaxed, |n| {
-        Some((i64::from(n) + by).clamp(0, MOST_SLABS as i64) as u32)
-    });
+/// Whoever takes spans and whoever gives them back are on two CPUs, and neither waits for the other's count.
+fn count(c: &Alone, n: usize) {
+    c.0.fetch_add(n as u32, Relaxed);
+}
+
+/// Slabs of idle spans.
+fn idle_slabs(d: &Domain) -> usize {
+    let h = d.header();
+    let n = h.spans_returned.0.load(Relaxed);
+    let n = n.wrapping_sub(h.spans_taken.0.load(Relaxed)) as usize;
+    // A death between a step and its count, or a stranger: the sweep makes it right.
+    if n > d.slabs() { 0 } else { n }
 }
 
 /// A span of `n` slabs that were free.
@@ -178,13 +189,12 @@ pub fn free(u: &User, unit: u32) {
     let Some(n) = slabs_of(d, unit) else { return };
     let h = d.header();
     let may = (h.high_kib.load(Relaxed) as usize * 1024) / SLAB_BYTES;
-    if h.spans_idle.load(Relaxed) as usize + n > may {
+    // Where all that is in use would not be too much, nobody's count is asked for.
+    if h.slabs_used.load(Relaxed) as usize > may && idle_slabs(d) + n > may {
         dissolve(d, unit, n, u.who);
         return;
     }
-    count_idle(d, n as i64);
-    h.span_hint
-        .store((unit as usize / SLAB_UNITS) as u32, Relaxed);
+    count(&h.spans_returned, n);
     put_idle(d, unit);
 }
 
@@ -231,13 +241,13 @@ fn dissolve(d: &Domain, unit: u32, n: usize, who: Who) -> usize {
 
 /// Bytes of idle spans.
 pub fn idle_bytes(d: &Domain) -> usize {
-    (d.header().spans_idle.load(Relaxed) as usize).min(d.slabs()) * SLAB_BYTES
+    idle_slabs(d) * SLAB_BYTES
 }
 
 /// Gives idle spans back to the machine, about `want` bytes. How many bytes went.
 pub fn give_back(u: &User, want: usize) -> usize {
     let (d, mut given) = (&u.domain, 0);
-    if d.header().spans_idle.load(Relaxed) == 0 {
+    if idle_slabs(d) == 0 {
         return 0;
     }
     for i in 0..d.slabs() {
@@ -249,7 +259,7 @@ pub fn give_back(u: &User, want: usize) -> usize {
             && take(d, unit, IDLE, u.who.pid)
             && let Some(n) = slabs_of(d, unit)
         {
-            count_idle(d, -(n as i64));
+            count(&d.header().spans_taken, n);
             given += dissolve(d, unit, n, u.who);
         }
     }
@@ -274,6 +284,8 @@ pub fn sweep(u: &User, has: impl Fn(u32) -> bool) -> usize {
             _ => {}
         }
     }
-    d.header().spans_idle.store(idle as u32, Relaxed);
+    let (h, idle) = (d.header(), idle as u32);
+    let taken = h.spans_taken.0.load(Relaxed);
+    h.spans_returned.0.store(taken.wrapping_add(idle), Relaxed);
     home
 }

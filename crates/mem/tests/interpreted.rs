@@ -139,7 +139,7 @@ fn spans_and_those_who_hold_them() {
     let d = domain(6);
     let u = user(d);
     for n in 1..4 {
-        let x = span::alloc(&u, n * SLAB_BYTES).unwrap();
+        let x = span::alloc(&u, n * SLAB_BYTES, u32::MAX).unwrap();
         let (p, bytes) = holdings::object(&d, x).unwrap();
         assert_eq!(bytes, n * SLAB_BYTES);
         // SAFETY: the span is ours, of this size.

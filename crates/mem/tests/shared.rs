@@ -49,7 +49,7 @@ fn spans_lie_apart_and_come_back() {
     let sizes = [1, 2, 3, 1, 2];
     let spans: Vec<u32> = sizes
         .iter()
-        .map(|n| span::alloc(&u, n * SLAB_BYTES).unwrap())
+        .map(|n| span::alloc(&u, n * SLAB_BYTES, u32::MAX).unwrap())
         .collect();
     for (k, &s) in spans.iter().enumerate() {
         assert_eq!(span::bytes(&d, s), Some(sizes[k] * SLAB_BYTES));
@@ -70,13 +70,19 @@ fn spans_lie_apart_and_come_back() {
         );
     }
     assert_eq!(used(&d), 9);
-    assert!(span::alloc(&u, 8 * SLAB_BYTES).is_none());
+    assert!(span::alloc(&u, 8 * SLAB_BYTES, u32::MAX).is_none());
     spans.iter().for_each(|&s| holdings::discard(&u, s));
-    // Idle now; the same sizes find them again, the last one first.
+    // Idle now; the same sizes find them again, one after the other, and the first after the last.
     assert_eq!(span::idle_bytes(&d), 9 * SLAB_BYTES);
-    assert_eq!(span::alloc(&u, 2 * SLAB_BYTES), Some(spans[4]));
+    for (last, next) in [(1, 4), (4, 1)] {
+        let found = span::alloc(&u, 2 * SLAB_BYTES, spans[last]);
+        assert_eq!(found, Some(spans[next]));
+        holdings::discard(&u, spans[next]);
+    }
+    assert_eq!(span::alloc(&u, 2 * SLAB_BYTES, spans[1]), Some(spans[4]));
+    assert_eq!(span::idle_bytes(&d), 7 * SLAB_BYTES);
     // In one piece there is only what remains when the idle ones make room.
-    let big = span::alloc(&u, 7 * SLAB_BYTES).unwrap();
+    let big = span::alloc(&u, 7 * SLAB_BYTES, u32::MAX).unwrap();
     holdings::discard(&u, big);
     holdings::discard(&u, spans[4]);
     span::give_back(&u, usize::MAX);
@@ -88,7 +94,7 @@ fn spans_and_small_objects_share_the_arena() {
     let d = common::domain(8);
     let u = user(d);
     for _ in 0..20 {
-        let s = span::alloc(&u, 3 * SLAB_BYTES).unwrap();
+        let s = span::alloc(&u, 3 * SLAB_BYTES, u32::MAX).unwrap();
         let small: Vec<u32> = (0..30)
             .map(|_| cache::alloc(&u, Class::Jumbo).unwrap())
             .collect();
@@ -113,7 +119,7 @@ fn the_last_holder_frees() {
     for class in [Some(Class::Mbuf), Some(Class::Jumbo), None] {
         let unit = match class {
             Some(c) => cache::alloc(&u, c).unwrap(),
-            None => span::alloc(&u, 2 * SLAB_BYTES).unwrap(),
+            None => span::alloc(&u, 2 * SLAB_BYTES, u32::MAX).unwrap(),
         };
         let refs = || d.object(unit).unwrap().refs.load(Relaxed);
         let a = holdings::enter(&u, unit, me, 7).unwrap();
@@ -148,7 +154,7 @@ fn what_the_dead_had_comes_home() {
                     0 => cache::alloc(&u, Class::Mbuf).unwrap(),
                     1 => cache::alloc(&u, Class::Cluster).unwrap(),
                     2 => cache::alloc(&u, Class::Jumbo).unwrap(),
-                    _ => span::alloc(&u, SLAB_BYTES + 1).unwrap(),
+                    _ => span::alloc(&u, SLAB_BYTES + 1, u32::MAX).unwrap(),
                 };
                 // Taken; entered; shared; shared twice.
                 if (k + round) % 5 == 0 {
@@ -171,7 +177,7 @@ fn what_the_dead_had_comes_home() {
     span::give_back(&u, usize::MAX);
     assert_eq!(span::idle_bytes(&d), 0);
     // All of the arena can be had in one piece but for what the table and the fronts have.
-    assert!(span::alloc(&u, 24 * SLAB_BYTES).is_some());
+    assert!(span::alloc(&u, 24 * SLAB_BYTES, u32::MAX).is_some());
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn what_flies_is_left_alone_until_its_channel_goes() {
     let d = common::domain(8);
     killed(|| {
         let u = user(d);
-        let unit = span::alloc(&u, SLAB_BYTES).unwrap();
+        let unit = span::alloc(&u, SLAB_BYTES, u32::MAX).unwrap();
         let h = holdings::enter(&u, unit, u.who.pid, 0).unwrap();
         holdings::share(&d, unit);
         assert!(holdings::pass(&d, h, u.who.pid, holdings::channel(9)));
@@ -196,7 +202,7 @@ fn what_flies_is_left_alone_until_its_channel_goes() {
 fn nonsense_in_the_tables_is_no_fault() {
     let d = common::domain(8);
     let u = user(d);
-    let unit = span::alloc(&u, 2 * SLAB_BYTES).unwrap();
+    let unit = span::alloc(&u, 2 * SLAB_BYTES, u32::MAX).unwrap();
     let s = d
         .slab(unit as usize / byway_mem::layout::SLAB_UNITS)
         .unwrap();

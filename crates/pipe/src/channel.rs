@@ -145,6 +145,11 @@ impl WriterSide {
         count(&self.native_bytes, n);
         count(&self.native_ops, 1);
     }
+    /// Counts anew: what was counted has been acted on, or was of another file.
+    pub fn forget_native(&self) {
+        self.native_bytes.store(0, Relaxed);
+        self.native_ops.store(0, Relaxed);
+    }
 }
 
 /// K's place in the stream, and a direct write: what comes where the ring is empty. And, because both sides look at this line and

@@ -156,14 +156,14 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         }
     }
     intend(ch, 0, 0);
+    ch.writer.0.forget_native();
     true
 }
 
 /// There is none for a ring now: the kernel's, until the traffic has shown again that a ring is worth asking for.
 fn no_memory(ch: &Channel) {
     ch.facts.0.why.store(Why::Memory as u8, Relaxed);
-    ch.writer.0.native_ops.store(0, Relaxed);
-    ch.writer.0.native_bytes.store(0, Relaxed);
+    ch.writer.0.forget_native();
 }
 
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
@@ -371,8 +371,7 @@ pub(crate) fn closed(me: &Me, ch: &Channel, pos: u64) {
     }
     lock::release(me, ch, pos);
     intend(ch, 0, 0);
-    ch.writer.0.native_bytes.store(0, Relaxed);
-    ch.writer.0.native_ops.store(0, Relaxed);
+    ch.writer.0.forget_native();
     lock::drop(me, ch);
 }
 

@@ -18,6 +18,8 @@ const SPIN_US: u64 = 20;
 /// Who is answered sooner is answered by a peer that runs now.
 const PROMPT_US: u64 = 1;
 const GATHER_US: u64 = 4;
+/// Records that must come in that time for a `gather` to pay.
+pub const QUICK: u64 = 16;
 /// A writer that found the ring full waits for so much room, and not for its next message's: else both look at the other's line
 /// for each.
 pub const ROOM: usize = 16 * 1024;
@@ -245,7 +247,11 @@ pub fn revoked(w: &Line<WriterSide>) {
 
 /// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
 /// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
-pub fn rang(me: &Me, w: &Line<WriterSide>, n: usize) -> bool {
+pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
+    let w = &ch.writer;
+    if me.cpus > 1 {
+        ch.m.0.writer_cpu.set(clock::now_cpu().1);
+    }
     if n > PIPE_BUF {
         flowed(w);
         return false;
@@ -259,6 +265,18 @@ pub fn rang(me: &Me, w: &Line<WriterSide>, n: usize) -> bool {
     let worth = w.0.worth.load(Relaxed).saturating_mul(4);
     w.0.worth.store(worth.clamp(1 << 10, 1 << 20), Relaxed);
     true
+}
+
+/// Whether a write will be the kernel's, to wake a reader or altogether, as those before it were. Who wakes a reader has nothing to
+/// lose but time; elsewhere T, which a reader polls, is not looked at for this.
+#[inline]
+pub fn is_to_ring(ch: &Channel) -> bool {
+    let w = &ch.writer.0;
+    let so_far = w.bells.load(Relaxed) != 0 || w.native_ops.load(Relaxed) != 0;
+    so_far && {
+        let t = ch.t();
+        t.nsl() > 0 || t.closed()
+    }
 }
 
 /// A write that woke nobody: a ring is worth having.

@@ -9,7 +9,7 @@ use crate::record::{HEAD, Head};
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
 use crate::{Me, beside, kept, policy};
-use core::arch::asm;
+use byway_sys::line;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its lines have
@@ -23,8 +23,7 @@ const MUCH: usize = 512;
 fn fetch_to_write(p: *const u8, n: usize) {
     let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
     while at < end {
-        // SAFETY: a hint: no access, no fault.
-        unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+        line::to_write(at);
         at = at.wrapping_add(64);
     }
 }
@@ -34,8 +33,7 @@ fn fetch_to_write(p: *const u8, n: usize) {
 fn fetch(p: *const u8, n: usize) {
     let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
     while at < end {
-        // SAFETY: as above.
-        unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+        line::to_read(at);
         at = at.wrapping_add(64);
     }
 }
@@ -73,7 +71,7 @@ fn write_by(
     fill: impl Fn(*mut u8),
 ) -> bool {
     fetch_to_write(ch.t_address().as_ptr().cast(), 1);
-    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
+    if n > PIPE_BUF || me.handlers || policy::is_to_ring(ch) || policy::is_look_due(me, ch) {
         return false;
     }
     if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {

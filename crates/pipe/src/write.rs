@@ -44,12 +44,12 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
                 None => continue,
             }
         }
-        let look = w.done == 0 && policy::look_again(me, ch);
+        // To wake a sleeper is to write to the kernel's pipe, which asks the same.
+        let rings = t.nsl() > 0 && !t.rung();
+        let look = w.done == 0 && (!rings || ch.is_fifo()) && policy::look_again(me, ch);
         if ch.is_fifo() && w.done == 0 && is_anothers(me, ch, fd, look) {
             continue;
         }
-        // To wake a sleeper is to write to the kernel's pipe, which asks the same.
-        let rings = t.nsl() > 0 && !t.rung();
         if look && !rings && file::reader_gone(fd) {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
             // A FIFO may get another reader.
@@ -197,7 +197,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             }
             match bell(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => {
-                    if policy::rang(me, &ch.writer, w.want) {
+                    if policy::rang(me, ch, w.want) {
                         handback::hand_back(me, ch, fd, false, Why::NotYet);
                     }
                     return Some(Step::Done(w.done as Ret));
@@ -258,7 +258,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 continue;
             }
             let last = k == rest;
-            if publish(ch, t, if last { t.with_wl(0) } else { t }, k, false) {
+            // Of an overflow into K that has been read, before which nobody slept: a quick write must find T idle.
+            let over = t.nsl() == 0 && !m.valid();
+            let then = if over { t.without(T::RUNG) } else { t };
+            if publish(ch, t, if last { then.with_wl(0) } else { then }, k, false) {
                 w.done += k;
                 policy::flowed(&ch.writer);
                 if last {

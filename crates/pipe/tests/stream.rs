@@ -6,6 +6,7 @@ use byway_pipe::channel::Why;
 use byway_pipe::{clusters, handback};
 use byway_sys::{file, process};
 use common::{Pipe, me, pipe};
+use std::sync::atomic::Ordering::Relaxed;
 
 fn pattern(i: u64) -> u8 {
     (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
@@ -101,10 +102,7 @@ fn stream_on(
 }
 
 fn carried(p: &Pipe) -> u64 {
-    p.ch.writer
-        .0
-        .bytes
-        .load(std::sync::atomic::Ordering::Relaxed)
+    p.ch.writer.0.bytes.load(Relaxed)
 }
 
 #[test]
@@ -168,7 +166,6 @@ fn handed_back_in_mid_stream() {
 /// Rings of every size, turned around several times; with unread bytes in them, what is not needed goes back.
 #[test]
 fn a_channel_at_rest_keeps_what_nobody_read() {
-    use std::sync::atomic::Ordering::Relaxed;
     for asked in [8 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20, 8 << 20] {
         let p = pipe();
         p.d.header().ring_bytes.store(asked, Relaxed);
@@ -219,7 +216,6 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
 /// What a full ring of many clusters holds all goes into K at once, and its table of a cluster of its own goes back.
 #[test]
 fn a_large_ring_is_handed_back_full() {
-    use std::sync::atomic::Ordering::Relaxed;
     for end in [0, 40_000] {
         let p = pipe();
         p.d.header().ring_bytes.store(8 << 20, Relaxed);
@@ -266,12 +262,11 @@ fn a_large_ring_is_handed_back_full() {
 /// Writes from 64 KiB on may be direct.
 fn lend(p: &Pipe) {
     let from = &p.d.header().direct_from;
-    from.store(64 << 10, std::sync::atomic::Ordering::Relaxed);
+    from.store(64 << 10, Relaxed);
 }
 
 /// Of a stream with direct writes from 64 KiB on, the bytes that were copied once.
 fn direct(p: &Pipe, wsizes: &[usize], rsizes: &[usize], slow_reader: bool) -> u64 {
-    use std::sync::atomic::Ordering::Relaxed;
     lend(p);
     stream_on(p, 8 << 20, wsizes, rsizes, slow_reader, false, None);
     p.ch.offer().bytes.load(Relaxed)
@@ -304,7 +299,6 @@ fn direct_writes_that_a_reader_does_not_want() {
 /// What came before a writer's death inside an offer is there, in order; then the end.
 #[test]
 fn killed_inside_a_direct_write() {
-    use std::sync::atomic::Ordering::Relaxed;
     let mut taken = 0;
     for round in (0..60u64).cycle().take(600) {
         if taken > 0 && round == 0 {
@@ -347,4 +341,27 @@ fn killed_inside_a_direct_write() {
         file::close(p.r);
     }
     assert!(taken > 0, "no offer was taken");
+}
+
+/// A ring that was full, and whose writer went to the kernel's pipe, is as any other once its reader has read it all, who did not sleep.
+#[test]
+fn a_full_ring_leaves_nothing_behind() {
+    let p = pipe();
+    file::fcntl(p.w, libc::F_SETFL as usize, libc::O_NONBLOCK as usize);
+    file::fcntl(p.r, libc::F_SETFL as usize, libc::O_NONBLOCK as usize);
+    p.ch.writer.0.native_bytes.store(1 << 20, Relaxed);
+    let put = |i: u64| p.put(&[pattern(i); 512]);
+    let sent = (0..).take_while(|&i| put(i) == 512).count() as u64;
+    assert!(p.ch.m().valid() && p.ch.t().rung(), "no overflow");
+    let mut b = [0; 512];
+    for i in 0..sent {
+        assert_eq!(p.get(&mut b), 512);
+        assert!(b.iter().all(|&x| x == pattern(i)), "message {i} of {sent}");
+    }
+    // One finds the kernel's pipe empty, one leaves nothing to undo, the next finds T idle.
+    for i in 0..3 {
+        assert_eq!(put(i), 512);
+        assert_eq!((p.get(&mut b), b[0]), (512, pattern(i)));
+    }
+    assert!(p.ch.t().is_idle() && !p.ch.m().valid(), "{:x?}", p.ch.t());
 }

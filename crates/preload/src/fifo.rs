@@ -65,8 +65,7 @@ pub fn closes_all(first: usize, last: usize) {
 /// this one.
 fn cool(ch: &Channel, born: u64) {
     if ch.writer.0.born.swap(born, Relaxed) != born {
-        ch.writer.0.native_ops.store(0, Relaxed);
-        ch.writer.0.native_bytes.store(0, Relaxed);
+        ch.writer.0.forget_native();
     }
 }
 

@@ -11,6 +11,7 @@ pub mod errno;
 pub mod file;
 #[cfg(miri)]
 mod interpreter;
+pub mod line;
 pub mod process;
 pub mod rseq;
 pub mod signal;
