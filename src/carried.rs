@@ -138,8 +138,10 @@ impl Carried {
 
     /// The channel is about to rest: what memory it does not need goes back.
     pub fn rest(&self) {
-        let me = self.me(false);
-        clusters::trim(&me, &thread::user(me.domain), self.channel);
+        if clusters::has_any(self.channel) {
+            let me = self.me(false);
+            clusters::trim(&me, &thread::user(me.domain), self.channel);
+        }
     }
 
     /// The channel, as a holder of what is in flight in it.

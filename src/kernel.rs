@@ -58,13 +58,25 @@ fn vectored(call: usize, fd: usize, base: usize, len: usize) -> Ret {
     unsafe { call6(call, fd, v.as_ptr() as usize, 1, end, end, RWF_NOWAIT) }
 }
 
+/// read(2); EAGAIN where it cannot wait: of a descriptor that somebody has made a non-blocking one, or where nobody writes yet.
+pub fn read_waiting(fd: usize, b: &mut [u8]) -> Ret {
+    // SAFETY: a buffer of the caller's.
+    let r = unsafe { call6(nr::READ, fd, b.as_mut_ptr() as usize, b.len(), 0, 0, 0) };
+    begun(fd, r)
+}
+
+/// LINUX fifo_poll: a FIFO that no writer has opened yet has not come to its end.
+fn begun(fd: usize, r: Ret) -> Ret {
+    if r == 0 && file::poll1(fd, file::POLLIN, 0).0 == 0 {
+        return byway_sys::errno::EAGAIN;
+    }
+    r
+}
+
 /// read(2) without waiting: EAGAIN where it would sleep.
 pub fn read(fd: usize, b: &mut [u8]) -> Ret {
     let r = vectored(nr::PREADV2, fd, b.as_mut_ptr() as usize, b.len());
-    if r == 0 && file::poll1(fd, file::POLLIN, 0).0 == 0 {
-        // LINUX fifo_poll: a FIFO that no writer has opened yet has not come to its end.
-        return byway_sys::errno::EAGAIN;
-    }
+    let r = begun(fd, r);
     if r != EOPNOTSUPP && r != ENOSYS {
         return r;
     }

@@ -12,7 +12,7 @@ use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::read::{self, Armed};
 use byway_pipe::{Step, handback, policy, quick};
-use byway_sys::errno::EAGAIN;
+use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,6 +22,17 @@ use std::time::{Duration, Instant};
 /// A rest this long gives the ring's memory back.
 const REST: Duration = Duration::from_millis(20);
 
+/// What an attempt that finds nothing may do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OrElse {
+    /// Nothing.
+    Return,
+    /// Look again for a little while.
+    Spin,
+    /// That, and sleep in the kernel's read(2), until there is something to return.
+    Sleep,
+}
+
 /// The read end of a pipe or FIFO.
 ///
 /// Clones, also in other processes, share one stream: each byte goes to one of them. Two that sleep at the same time make
@@ -30,6 +41,8 @@ pub struct Reader {
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
     arms: Arms,
+    /// R when this end last went to sleep.
+    slept: Option<u64>,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
 }
@@ -40,6 +53,7 @@ impl Reader {
             fd,
             carried,
             arms: Arms::Own(None),
+            slept: None,
             _farewell: Farewell(carried),
         }
     }
@@ -85,7 +99,7 @@ impl Reader {
     /// # Errors
     /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something.
     pub fn try_read(&mut self, b: &mut [u8]) -> io::Result<usize> {
-        self.attempt(b, false)?
+        self.attempt(b, OrElse::Return)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
@@ -98,8 +112,12 @@ impl Reader {
     }
 
     pub(crate) fn read_until(&mut self, b: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
+        let or = match until {
+            Some(_) => OrElse::Spin,
+            None => OrElse::Sleep,
+        };
         loop {
-            if let Some(n) = self.attempt(b, true)? {
+            if let Some(n) = self.attempt(b, or)? {
                 return Ok(n);
             }
             self.sleep(until)?;
@@ -162,13 +180,13 @@ impl Reader {
 
     /// What is there; `None`: nothing, and the reader is armed.
     #[inline]
-    pub(crate) fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<usize>> {
+    pub(crate) fn attempt(&mut self, b: &mut [u8], or: OrElse) -> io::Result<Option<usize>> {
         if b.is_empty() {
             return Ok(Some(0));
         }
         let _turn = self.turn();
         let Some(c) = &mut self.carried else {
-            return attempted(kernel::read(number(&self.fd), b));
+            return attempted(self.ask_kernel(b, or));
         };
         if is_held(c) {
             return Err(busy());
@@ -177,7 +195,7 @@ impl Reader {
         if quick::read(c.mine(), ch, (b.as_mut_ptr() as usize, b.len())) {
             return Ok(Some(b.len()));
         }
-        let (me, fd) = (c.me(spin), number(&self.fd));
+        let (me, fd) = (c.me(or != OrElse::Return), number(&self.fd));
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
@@ -188,7 +206,7 @@ impl Reader {
             Step::Done(n) => said(n).map(Some),
             step => {
                 let c = *c;
-                self.natively(&c, step, armed, b)
+                self.natively(&c, step, armed, b, or)
             }
         }
     }
@@ -201,9 +219,12 @@ impl Reader {
         step: Step,
         armed: Armed,
         b: &mut [u8],
+        or: OrElse,
     ) -> io::Result<Option<usize>> {
-        let (me, ch, fd) = (c.me(false), c.channel, number(&self.fd));
-        let n = kernel::read(fd, b);
+        let (me, ch) = (c.me(false), c.channel);
+        // One read(2) in place of a poll and a read. While it sleeps nobody gives the ring's memory back: so not before that is done.
+        let rests = or == OrElse::Sleep && self.is_at_rest(c);
+        let n = self.ask_kernel(b, if rests { or } else { OrElse::Return });
         if step != Step::NativeCounted {
             return attempted(n);
         }
@@ -226,9 +247,27 @@ impl Reader {
         let mut at = Cursor::new(&v);
         at.advance(done);
         let mut armed = Armed::NOT;
-        match read::read(&me, ch, fd, at, b.len(), done, &mut armed) {
+        match read::read(&me, ch, number(&self.fd), at, b.len(), done, &mut armed) {
             Step::Done(n) => said(n).map(Some),
             _ => Ok(Some(done)),
+        }
+    }
+
+    /// Whether the ring has brought nothing since this end last went to sleep: then it has no memory now.
+    fn is_at_rest(&mut self, c: &Carried) -> bool {
+        let r = c.channel.h().r();
+        let unused = self.slept.replace(r) == Some(r);
+        if unused {
+            c.rest();
+        }
+        unused
+    }
+
+    fn ask_kernel(&self, b: &mut [u8], or: OrElse) -> Ret {
+        let fd = number(&self.fd);
+        match or {
+            OrElse::Sleep => kernel::read_waiting(fd, b),
+            _ => kernel::read(fd, b),
         }
     }
 

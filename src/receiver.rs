@@ -6,11 +6,15 @@ use crate::Reader;
 use crate::carried::Carried;
 use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
+use crate::kernel::said;
+use crate::reader::OrElse;
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
-use byway_pipe::record::{self, Found, HEAD, Head};
+use byway_pipe::record::{self, Found, HEAD, Head, Pulled};
 use byway_pipe::{policy, quick};
+use std::borrow::Cow;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Weak;
 use std::time::Duration;
@@ -199,7 +203,7 @@ impl Receiver {
         }
         let _turn = self.reader.turn();
         let Some(c) = &mut self.reader.carried else {
-            return self.piecewise(None, false);
+            return self.piecewise(None, b, false);
         };
         let ch = c.channel;
         if let Some(h) = quick::take(c.mine(), ch, b) {
@@ -237,7 +241,7 @@ impl Receiver {
                         }
                     }
                     let c = *c;
-                    return self.piecewise(Some(&c), !waited);
+                    return self.piecewise(Some(&c), b, !waited);
                 }
             }
         }
@@ -245,25 +249,49 @@ impl Receiver {
 
     /// The next record, read as a stream: from the kernel's pipe, or from both lanes.
     #[cold]
-    fn piecewise(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
+    fn piecewise(
+        &mut self,
+        c: Option<&Carried>,
+        b: &mut [u8],
+        spin: bool,
+    ) -> io::Result<Option<Next>> {
         if let Some(c) = c
             && !record::enter(&c.me(false), c.channel)
         {
             return Err(damaged());
         }
-        let got = self.piece(c, spin);
+        let got = self.piece(c, b, spin);
         if let Some(c) = c {
             record::leave(c.channel);
         }
         got
     }
 
-    fn piece(&mut self, c: Option<&Carried>, spin: bool) -> io::Result<Option<Next>> {
+    fn piece(&mut self, c: Option<&Carried>, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
         if let Some(c) = c {
-            record::begin(&c.me(false), c.channel);
+            let (me, ch, fd) = (c.me(false), c.channel, self.reader.as_raw_fd() as usize);
+            record::begin(&me, ch);
+            let mut spare = [MaybeUninit::uninit(); record::MOST];
+            match record::from_kernel(&me, ch, fd, b, &mut spare) {
+                Pulled::Nothing => {}
+                Pulled::Damaged => return Err(damaged()),
+                Pulled::Failed(e) => return said(e).map(|_| None),
+                Pulled::Record(h, rest) => {
+                    let whole = match rest {
+                        [] => Cow::Borrowed(&b[..h.len]),
+                        rest => Cow::Owned([b, rest].concat()),
+                    };
+                    return match (h.kind, whole) {
+                        (COPIED, Cow::Borrowed(_)) => Ok(Some(Next::Bytes(h.len))),
+                        (COPIED, Cow::Owned(v)) => Ok(Some(Next::Message(Message::Copied(v)))),
+                        (_, whole) => granted(c, h, &whole).map(Some),
+                    };
+                }
+            }
         }
         let mut head = [0; HEAD];
-        let n = match self.reader.attempt(&mut head, spin)? {
+        let or = if spin { OrElse::Spin } else { OrElse::Return };
+        let n = match self.reader.attempt(&mut head, or)? {
             None => return Ok(None),
             Some(0) => return Ok(Some(Next::End)),
             Some(n) => n,
@@ -285,7 +313,7 @@ impl Receiver {
     fn fill(&mut self, b: &mut [u8]) -> io::Result<()> {
         let mut at = 0;
         while at < b.len() {
-            match self.reader.attempt(&mut b[at..], true)? {
+            match self.reader.attempt(&mut b[at..], OrElse::Spin)? {
                 Some(0) => return Err(damaged()),
                 Some(n) => at += n,
                 None => match self.reader.sleep(None) {

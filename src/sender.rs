@@ -9,6 +9,7 @@ use crate::records::{COPIED, GRANTED, Wait};
 use crate::writer::Tried;
 use byway_pipe::channel::Channel;
 use byway_pipe::record::{self, HEAD, Head};
+use byway_sys::errno::EAGAIN;
 use byway_sys::{file, process};
 use std::collections::VecDeque;
 use std::fmt;
@@ -237,8 +238,11 @@ impl Sender {
     #[inline]
     fn write(&mut self, kind: u8, b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
         let head = Head { kind, len: b.len() }.to_bytes();
-        if self.writer.attempt_record(head, b, most) {
-            return Ok(());
+        match self.writer.attempt_record(head, b, most) {
+            // A reader asleep finds the kernel's pipe empty: there is room.
+            Some(EAGAIN) | None => {}
+            Some(e) if e < 0 => return Err(crate::writer::error(e)),
+            Some(_) => return Ok(()),
         }
         self.write_on(head, b, wait, most)
     }

@@ -161,15 +161,15 @@ impl Writer {
         tried
     }
 
-    /// A short record, if nothing is in its way. False: nothing was written.
+    /// A short record, if nothing is in its way: what write(2) says. `None`: nothing was written.
     #[inline]
-    pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> bool {
+    pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> Option<Ret> {
         match &mut self.carried {
             Some(c) if self.watch.is_none() && !is_held(c) => {
                 let ch = c.channel;
                 quick::record(c.mine(), ch, number(&self.fd), head, b, most)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -200,9 +200,18 @@ impl Writer {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
         let ch = c.channel;
-        if *done == 0 && quick::write(c.mine(), ch, fd, (b.as_ptr() as usize, b.len()), most) {
-            *done = b.len();
-            return Tried::All;
+        let whole = (b.as_ptr() as usize, b.len());
+        if *done == 0
+            && let Some(n) = quick::write(c.mine(), ch, fd, whole, most)
+        {
+            return match n {
+                EAGAIN => Tried::Full,
+                e if e < 0 => Tried::Failed(e),
+                n => {
+                    *done = n as usize;
+                    Tried::All
+                }
+            };
         }
         let me = c.me(spin);
         let v = [Iov {

@@ -3,6 +3,7 @@
 //! | file | what must hold |
 //! |---|---|
 //! | stream.rs | every byte once and in order, whoever writes and reads, waiting or not |
+//! | asleep.rs | a reader asleep in read(2): what wakes it, signal handlers, memory |
 //! | fifo.rs | names, lives, unrelated processes |
 //! | buffered.rs | bytes that are looked at in the ring stay there, whatever others do |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
@@ -14,6 +15,7 @@
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
 //! A peer of another program is this program again: `peer` plays the role that its environment names.
+mod asleep;
 mod buffered;
 mod death;
 mod duplex;

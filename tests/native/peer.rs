@@ -204,6 +204,8 @@ fn peer() {
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
         "thousand" => crate::rest::thousand(),
+        "signals" => crate::asleep::signals(),
+        "sleepers" => crate::asleep::sleepers(),
         "watched" => crate::watching::watched(),
         "memory" => crate::grants::memory(),
         "unread" => crate::grants::unread(),

@@ -192,10 +192,15 @@ fn give_of(u: &User, table: &[AtomicU32], class: Class, keep: impl Fn(usize) -> 
     gone
 }
 
+/// Whether there is memory behind any of the ring's bytes.
+pub fn has_any(ch: &Channel) -> bool {
+    ch.table.0.iter().any(|e| e.load(Relaxed) != 0)
+}
+
 /// Of a channel that rests: what neither [R, W) nor a pump needs goes back. Called by a thread that no handler of a
 /// carried write interrupts. How many clusters went; none if the channel is in use.
 pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
-    if ch.table.0.iter().all(|e| e.load(Relaxed) == 0) {
+    if !has_any(ch) {
         return 0;
     }
     let t = ch.t();

@@ -14,6 +14,7 @@
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
 
+mod bell;
 pub mod beside;
 pub mod channel;
 pub mod clusters;

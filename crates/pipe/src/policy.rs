@@ -8,7 +8,7 @@ use crate::channel::{Channel, Cpu, Line, PIPE_BUF, ReaderSide, WriterSide};
 use crate::lock::Patience;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
-use byway_sys::{clock, process, rseq};
+use byway_sys::{clock, line, process, rseq};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ONE_CPU_RING: usize = 256 * 1024;
@@ -267,16 +267,20 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// Whether a write will be the kernel's, to wake a reader or altogether, as those before it were. Who wakes a reader has nothing to
-/// lose but time; elsewhere T, which a reader polls, is not looked at for this.
+/// Whether a short write is to wake a reader, as those before it did; or is the kernel's altogether. Elsewhere T, which a reader
+/// polls, is not looked at for this.
 #[inline]
-pub fn is_to_ring(ch: &Channel) -> bool {
+pub fn is_to_ring(me: &Me, ch: &Channel, n: usize) -> bool {
     let w = &ch.writer.0;
     let so_far = w.bells.load(Relaxed) != 0 || w.native_ops.load(Relaxed) != 0;
-    so_far && {
-        let t = ch.t();
-        t.nsl() > 0 || t.closed()
+    if !so_far || n > PIPE_BUF || me.handlers {
+        return false;
     }
+    // The reader had these last, too: all of them come at once.
+    line::to_write((&raw const ch.m).cast());
+    line::to_read((&raw const ch.readers).cast());
+    let t = ch.t();
+    t.nsl() > 0 || t.closed()
 }
 
 /// A write that woke nobody: a ring is worth having.

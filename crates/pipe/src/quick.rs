@@ -4,11 +4,12 @@
 //! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
 //! Not here: everything else: waiting, K, the ring's ends, signal handlers.
 use crate::channel::{Channel, PIPE_BUF, SLACK};
-use crate::copy::move_short;
+use crate::copy::{Iov, move_short};
 use crate::record::{HEAD, Head};
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
-use crate::{Me, beside, kept, policy};
+use crate::{Me, bell, beside, kept, policy};
+use byway_sys::errno::Ret;
 use byway_sys::line;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -38,18 +39,42 @@ fn fetch(p: *const u8, n: usize) {
     }
 }
 
-/// All of a write of `n` bytes, at most PIPE_BUF, at `from`. False: not done; this thread may have the lock now.
+/// All of a write of `n` bytes, at most PIPE_BUF, at `from`: what write(2) says. `None`: not done; this thread may have the lock now.
 #[inline]
-pub fn write(me: &Me, ch: &Channel, fd: usize, (from, n): (usize, usize), most: u64) -> bool {
+pub fn write(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    (from, n): (usize, usize),
+    most: u64,
+) -> Option<Ret> {
+    if policy::is_to_ring(me, ch, n) {
+        return bell::short(me, ch, fd, &[Iov { base: from, len: n }], n);
+    }
     let may = || (me.access)(from, n, false);
     // SAFETY: `may` was asked before; the places are the caller's.
     let fill = |to| unsafe { move_short(to, from as *const u8, n) };
-    write_by(me, ch, fd, (n, most), may, fill)
+    write_by(me, ch, fd, (n, most), may, fill).then_some(n as Ret)
 }
 
 /// The same of a record: its head, and the bytes behind it.
 #[inline]
-pub fn record(me: &Me, ch: &Channel, fd: usize, head: [u8; HEAD], b: &[u8], most: u64) -> bool {
+pub fn record(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    head: [u8; HEAD],
+    b: &[u8],
+    most: u64,
+) -> Option<Ret> {
+    let n = HEAD + b.len();
+    if policy::is_to_ring(me, ch, n) {
+        let v = [&head[..], b].map(|s| Iov {
+            base: s.as_ptr() as usize,
+            len: s.len(),
+        });
+        return bell::short(me, ch, fd, &v, n);
+    }
     let fill = |to: *mut u8| {
         // SAFETY: there is room for both, and the places are the caller's.
         unsafe {
@@ -57,7 +82,7 @@ pub fn record(me: &Me, ch: &Channel, fd: usize, head: [u8; HEAD], b: &[u8], most
             move_short(to.add(HEAD), b.as_ptr(), b.len());
         }
     };
-    write_by(me, ch, fd, (HEAD + b.len(), most), || true, fill)
+    write_by(me, ch, fd, (n, most), || true, fill).then_some(n as Ret)
 }
 
 /// A write of `n` bytes that `fill` puts into their places, if it `may`.
@@ -71,7 +96,7 @@ fn write_by(
     fill: impl Fn(*mut u8),
 ) -> bool {
     fetch_to_write(ch.t_address().as_ptr().cast(), 1);
-    if n > PIPE_BUF || me.handlers || policy::is_to_ring(ch) || policy::is_look_due(me, ch) {
+    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }
     if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {

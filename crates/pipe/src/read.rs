@@ -10,6 +10,7 @@ use crate::word::{H, M, T};
 use crate::{Me, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
+use byway_sys::line;
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -258,7 +259,7 @@ pub(crate) fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut 
 /// Not a kernel result: the state moved, call `read` again.
 pub(crate) const AGAIN: Ret = -10_000;
 
-enum Drained {
+pub(crate) enum Drained {
     Bytes(usize),
     Empty,
     Changed,
@@ -266,7 +267,15 @@ enum Drained {
 }
 
 /// Reads the kernel's bytes, which stand at R, without blocking; clears M when K is proven empty.
-fn drain(me: &Me, ch: &Channel, fd: usize, at: Cursor, want: usize, r: u64, m: M) -> Drained {
+pub(crate) fn drain(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    at: Cursor,
+    want: usize,
+    r: u64,
+    m: M,
+) -> Drained {
     let _held = me.hold_signals();
     if !lock::try_hold(me, ch, r, H::KR) {
         return Drained::Changed;
@@ -339,6 +348,7 @@ pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
+    line::to_write(ch.t_address().as_ptr().cast());
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);
     }

@@ -11,9 +11,12 @@
 use crate::channel::{Channel, PIPE_BUF, Ring};
 use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
+use crate::read::{self, Drained};
 use crate::word::{H, T};
 use crate::{Me, policy};
+use byway_sys::errno::Ret;
 use byway_sys::process;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Bytes of a head.
@@ -193,6 +196,57 @@ fn look(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
     let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
     ch.reader.0.seen.store(h.r() + n, Relaxed);
     Some(n)
+}
+
+/// What one read of K brought.
+pub enum Pulled<'a> {
+    /// This record; its bytes are in the buffer, and those that did not fit are here.
+    Record(Head, &'a [u8]),
+    /// K is not next, or has nothing yet.
+    Nothing,
+    /// Something that is no record.
+    Damaged,
+    /// The kernel's error.
+    Failed(Ret),
+}
+
+/// The next record into `b` and `spare`, if K is next: by one read. Its caller has the record lock.
+///
+/// While the channel is open K has what one write brought (I2), and a record is written whole: no more than one is there.
+pub fn from_kernel<'a>(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    b: &mut [u8],
+    spare: &'a mut [MaybeUninit<u8>; MOST],
+) -> Pulled<'a> {
+    let (h, t, m) = (ch.h(), ch.t(), ch.m());
+    if t.closed() || t.nsl() > 0 || h.held() || !m.valid() || m.p() != h.r() {
+        return Pulled::Nothing;
+    }
+    let mut head = [0u8; HEAD];
+    let v = [
+        (head.as_mut_ptr(), HEAD),
+        (b.as_mut_ptr(), b.len()),
+        (spare.as_mut_ptr().cast(), MOST),
+    ]
+    .map(|(p, len)| Iov {
+        base: p as usize,
+        len,
+    });
+    let want = v.iter().map(|v| v.len).sum();
+    let n = match read::drain(me, ch, fd, Cursor::new(&v), want, h.r(), m) {
+        Drained::Bytes(n) => n,
+        Drained::Failed(e) => return Pulled::Failed(e),
+        Drained::Empty | Drained::Changed => return Pulled::Nothing,
+    };
+    let Some(head) = Head::from_bytes(head).filter(|x| HEAD + x.len == n) else {
+        return Pulled::Damaged;
+    };
+    let rest = head.len.saturating_sub(b.len());
+    // SAFETY: the kernel has put the record's bytes there, of which `rest` lie behind the buffer.
+    let rest = unsafe { core::slice::from_raw_parts(spare.as_ptr().cast(), rest) };
+    Pulled::Record(head, rest)
 }
 
 /// Whether the channel shows something new since T was `was`.

@@ -4,14 +4,13 @@
 //! Invariant: the one publish point is the CAS on T in `publish`, and it succeeds only if nobody went to sleep since
 //! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
 //! Not here: closing the channel, opening it (handback.rs).
-use crate::channel::{Channel, PIPE_BUF, Ring, Why};
-use crate::copy::{Cursor, Iov, VECTORS};
+use crate::channel::{Channel, PIPE_BUF, Why};
+use crate::copy::Cursor;
 use crate::handback::ONE_SLOT;
-use crate::word::{H, M, T};
-use crate::{Me, Step, clusters, direct, fifo, guard, handback, kept, lock, policy};
+use crate::word::{H, T};
+use crate::{Me, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
-use byway_sys::syscall::{call3, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// A write in progress: what it has done, and whether its native part is counted in T.
@@ -24,8 +23,6 @@ pub struct Progress<'a> {
 
 /// Of a long write, how much of the caller's buffer is looked at in one go: a ring's worth.
 const AHEAD: usize = 512 * 1024;
-/// Of the write that wakes a reader, what goes into the ring before the reader is woken.
-const AT_ONCE: usize = 256 * 1024;
 
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A short write is to be tried
 /// by `quick::write` before.
@@ -195,7 +192,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if ch.t() != t {
                 continue;
             }
-            match bell(me, ch, fd, w, t, ring, pos) {
+            match bell::long(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => {
                     if policy::rang(me, ch, w.want) {
                         handback::hand_back(me, ch, fd, false, Why::NotYet);
@@ -307,11 +304,11 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if clusters::back(me, ch, ring, pos, 1) == 0 {
                 return out_of_memory(me, ch, fd);
             }
-            let place = set_place(ch, pos);
+            let place = bell::set_place(ch, pos);
             if ch.cas_t(t, t.with(T::RUNG)).is_err() {
                 continue;
             }
-            match to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
+            match bell::to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
                 Ok(_) if w.done == w.want => {
                     lock::drop(me, ch);
                     return Some(Step::Done(w.done as Ret));
@@ -377,89 +374,6 @@ pub(crate) fn shrink(ch: &Channel, fd: usize) -> bool {
         shrunk.store(ONE_SLOT, Relaxed);
     }
     shrunk.load(Relaxed) == ONE_SLOT
-}
-
-/// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
-/// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
-fn bell(
-    me: &Me,
-    ch: &Channel,
-    fd: usize,
-    w: &mut Progress,
-    t: T,
-    ring: Ring,
-    pos: u64,
-) -> Result<bool, Ret> {
-    let rest = w.want - w.done;
-    let rung = t.with(T::RUNG);
-    // I5: the place, then RUNG, then K. A reader that comes out of its sleep after RUNG finds the place set and cannot
-    // arm again, and it does not take K for empty while the lock is held. If it came out before, the place stays: a
-    // reader may be acting on it, and will find K empty.
-    let place = set_place(ch, pos);
-    if ch.cas_t(t, rung).is_err() {
-        return Ok(false);
-    }
-    let first = rest.min(PIPE_BUF);
-    let more = (rest - first).min(ring.room() as usize).min(AT_ONCE);
-    let more = clusters::back(me, ch, ring, pos, more);
-    let mut behind = w.at;
-    behind.advance(first);
-    // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
-    unsafe { behind.to_ring(ring, pos, more) };
-    match to_kernel(ch, fd, w, first, place) {
-        Ok(_) => {}
-        Err(e) => {
-            // Taking RUNG back is always safe.
-            let _ = ch.cas_t(rung, t);
-            return Err(e);
-        }
-    }
-    let last = first + more == rest;
-    if publish(
-        ch,
-        rung,
-        if last { rung.with_wl(0) } else { rung },
-        more,
-        false,
-    ) {
-        w.at.advance(more);
-        w.done += more;
-        return Ok(last);
-    }
-    if w.done == w.want {
-        lock::drop(me, ch);
-        return Ok(true);
-    }
-    Ok(false)
-}
-
-/// Says that what comes into K next stands at position `pos`.
-fn set_place(ch: &Channel, pos: u64) -> M {
-    let place = ch.m().next(pos);
-    // E2: the place before the bytes.
-    ch.set_m(place);
-    place
-}
-
-/// The next `n` bytes into K, which is empty, at the place that was set for them.
-fn to_kernel(ch: &Channel, fd: usize, w: &mut Progress, n: usize, place: M) -> Result<usize, Ret> {
-    let mut v = [Iov { base: 0, len: 0 }; VECTORS];
-    let c = w.at.take_vectors(n, &mut v);
-    if ch.is_fifo() {
-        // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
-        ch.facts.0.lane.store(n as u16, Relaxed);
-    }
-    // SAFETY: the kernel checks the caller's addresses itself.
-    let got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
-    if got <= 0 {
-        ch.facts.0.lane.store(0, Relaxed);
-        ch.clear_m(place);
-        return Err(if got == 0 { EAGAIN } else { got });
-    }
-    w.at.advance(got as usize);
-    w.done += got as usize;
-    ch.writer.0.count(got as usize);
-    Ok(got as usize)
 }
 
 /// After a sleep that `write` asked for: `Some` ends the call, `None` asks `write` again.

@@ -80,7 +80,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             16..18 => {
                 let _ = quick::read(&me, ch, short);
             }
-            18.. if quick::write(&me, ch, w, short, u64::MAX) => {}
+            18.. if quick::write(&me, ch, w, short, u64::MAX).is_some() => {}
             0 => handback::hand_back(&me, ch, r, false, byway_pipe::channel::Why::Control),
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);

@@ -128,13 +128,13 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     if f.vectors == 1 {
         let Iov { base, len } = f.iov[0];
         let whole = (base, len);
-        let done = len > 0
-            && match writes {
-                true => quick::write(&me, ch, f.fd, whole, u64::MAX),
-                false => quick::read(&me, ch, whole),
-            };
-        if done {
-            return finished(f, len as Ret);
+        let done = match writes {
+            _ if len == 0 => None,
+            true => quick::write(&me, ch, f.fd, whole, u64::MAX),
+            false => quick::read(&me, ch, whole).then_some(len as Ret),
+        };
+        if let Some(r) = done {
+            return finished(f, r);
         }
     }
     f.want = 0;

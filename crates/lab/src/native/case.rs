@@ -21,6 +21,7 @@ pub enum Case {
 pub enum Kind {
     Byway,
     BywayCopy,
+    BywayRecords,
     Iceoryx2,
     Zeromq,
     Unix,
@@ -35,6 +36,7 @@ impl Kind {
         match self {
             Kind::Byway => "byway",
             Kind::BywayCopy => "byway-copy",
+            Kind::BywayRecords => "byway-records",
             Kind::Iceoryx2 => "iceoryx2",
             Kind::Zeromq => "zeromq",
             Kind::Unix => "unix",
@@ -75,7 +77,8 @@ impl Case {
     /// Ours first: all others are compared with it.
     pub fn backends(self) -> &'static [Kind] {
         use Kind::{
-            Byway, BywayCopy, Eventfd, Iceoryx2, Limit, Multiprocessing, Pipe, Unix, Zeromq,
+            Byway, BywayCopy, BywayRecords, Eventfd, Iceoryx2, Limit, Multiprocessing, Pipe, Unix,
+            Zeromq,
         };
         match self {
             Case::Oneway64 => &[Byway, Iceoryx2, Zeromq, Unix, Pipe],
@@ -84,7 +87,8 @@ impl Case {
             Case::Oneway64k => &[Byway, BywayCopy, Iceoryx2, Zeromq, Unix, Pipe, Limit],
             // More than the kernel lets a socket have that is not root's.
             Case::Oneway1m => &[Byway, BywayCopy, Iceoryx2, Zeromq, Pipe, Limit],
-            Case::WakeSleep => &[Byway, Iceoryx2, Zeromq, Unix, Pipe, Eventfd],
+            // A wake-up has no boundaries to keep: bytes, as through the kernel's pipe; and records.
+            Case::WakeSleep => &[Byway, BywayRecords, Iceoryx2, Zeromq, Unix, Pipe, Eventfd],
             Case::Python64 => &[Byway, Multiprocessing],
             Case::Python1m => &[Byway, BywayCopy, Multiprocessing],
         }

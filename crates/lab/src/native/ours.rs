@@ -1,9 +1,9 @@
-//! The native library's records and grants, as a way.
+//! The native library's records and grants, and its bytes, as ways.
 //!
 //! Invariant: a record that is too long to travel in the stream is a grant, unless copies are wanted.
 //! Not here: the library (crate byway).
 use super::way::{self, Need, Receiver, Sender, Way, end};
-use std::io;
+use std::io::{self, Read, Write};
 
 pub struct Ours {
     bytes: usize,
@@ -27,9 +27,8 @@ impl Ours {
 
     fn end<T>(&self, of: T) -> End<T> {
         End {
-            of,
-            buffer: vec![1; self.bytes],
             grants: self.grants,
+            ..End::new(of, self.bytes)
         }
     }
 }
@@ -38,6 +37,16 @@ pub struct End<T> {
     of: T,
     buffer: Vec<u8>,
     grants: bool,
+}
+
+impl<T> End<T> {
+    fn new(of: T, bytes: usize) -> End<T> {
+        End {
+            of,
+            buffer: vec![1; bytes],
+            grants: false,
+        }
+    }
 }
 
 impl Way for Ours {
@@ -75,5 +84,50 @@ impl Receiver for End<native::Receiver> {
         }
         let m = self.of.message()?.ok_or_else(end)?;
         Ok(way::numbered(&m))
+    }
+}
+
+/// Its bytes, where nobody needs boundaries.
+pub struct Stream {
+    bytes: usize,
+    ends: (native::Reader, native::Writer),
+}
+
+impl Stream {
+    /// # Errors
+    /// No descriptor is free.
+    pub fn new(need: Need) -> io::Result<Stream> {
+        Ok(Stream {
+            bytes: need.bytes,
+            ends: native::pipe()?,
+        })
+    }
+}
+
+impl Way for Stream {
+    type Sender<'a> = End<native::Writer>;
+    type Receiver<'a> = End<native::Reader>;
+
+    fn sender(&self) -> io::Result<End<native::Writer>> {
+        Ok(End::new(self.ends.1.try_clone()?, self.bytes))
+    }
+    fn receiver(&self) -> io::Result<End<native::Reader>> {
+        Ok(End::new(self.ends.0.try_clone()?, self.bytes))
+    }
+}
+
+impl Sender for End<native::Writer> {
+    #[inline]
+    fn send(&mut self, i: u64) -> io::Result<()> {
+        way::fill(&mut self.buffer, i);
+        self.of.write_all(&self.buffer)
+    }
+}
+
+impl Receiver for End<native::Reader> {
+    #[inline]
+    fn receive(&mut self) -> io::Result<u64> {
+        self.of.read_exact(&mut self.buffer)?;
+        Ok(way::look(&self.buffer))
     }
 }

@@ -6,7 +6,7 @@
 use super::case::{Case, Kind};
 use super::kernel::{Kernel, Object};
 use super::limit::{self, Word};
-use super::ours::Ours;
+use super::ours::{Ours, Stream};
 use super::way::{Need, Receiver, Sender, Way};
 use super::zeromq::Zeromq;
 use crate::child::{Failure, now};
@@ -57,7 +57,8 @@ const WARM: usize = 64;
 /// No process, memory or descriptor could be had, or one of the pair died.
 pub fn run(case: Case, kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
     match kind {
-        Kind::Byway => by(case, |need| Ours::new(need, false), cpus, n),
+        Kind::Byway if case == Case::WakeSleep => by(case, Stream::new, cpus, n),
+        Kind::Byway | Kind::BywayRecords => by(case, |need| Ours::new(need, false), cpus, n),
         Kind::BywayCopy => by(case, |need| Ours::new(need, true), cpus, n),
         Kind::Zeromq => by(case, Zeromq::new, cpus, n),
         Kind::Unix => by(case, |need| Kernel::new(need, Object::Unix), cpus, n),

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `byway` | ours.rs | a record of the native library; from 4 KiB on a grant, filled in place |
 //! | `byway-copy` | ours.rs | the same bytes from and into buffers of the caller's |
+//! | `byway-records` | ours.rs | records where `byway` is bytes: to a sleeper |
 //! | `iceoryx2` | crates/iceoryx2 | publish/subscribe; loans; to a sleeper with a notification |
 //! | `zeromq` | zeromq.rs | PUSH and PULL over ipc:// |
 //! | `unix` | kernel.rs | a UNIX socket that keeps records (SOCK_SEQPACKET) |

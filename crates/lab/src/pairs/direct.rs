@@ -100,8 +100,9 @@ impl End {
     #[inline]
     pub fn write(&self, b: &[u8]) -> io::Result<usize> {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
-        if quick::write(&self.me, ch, fd, (b.as_ptr() as usize, b.len()), u64::MAX) {
-            return Ok(b.len());
+        let whole = (b.as_ptr() as usize, b.len());
+        if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX) {
+            return said(n);
         }
         self.write_on(b)
     }

@@ -97,8 +97,8 @@ impl Pipe {
     pub fn put(&self, b: &[u8]) -> isize {
         let me = self.me();
         let whole = (b.as_ptr() as usize, b.len());
-        if quick::write(&me, self.ch, self.w, whole, u64::MAX) {
-            return b.len() as isize;
+        if let Some(n) = quick::write(&me, self.ch, self.w, whole, u64::MAX) {
+            return n;
         }
         let v = [Iov {
             base: b.as_ptr() as usize,

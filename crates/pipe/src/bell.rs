@@ -1,0 +1,167 @@
+//! Waking a reader: with the stream's own next bytes, through K.
+//!
+//! Invariant: under the writers' lock K's place is set first, then RUNG by a CAS that fails if the reader came home meanwhile, then K is
+//! written (I5); only then is anything published behind it. So one call wakes once, at its end, and the order holds.
+//! Not here: when a reader is to be woken (write.rs, quick.rs), the overflow of a full ring, which takes the same steps (write.rs).
+use crate::channel::Why;
+use crate::channel::{Channel, PIPE_BUF, Ring};
+use crate::copy::{Iov, VECTORS};
+use crate::handback;
+use crate::word::{M, T};
+use crate::write::{Progress, publish};
+use crate::{Me, clusters, lock, policy};
+use byway_sys::errno::{EAGAIN, Ret};
+use byway_sys::syscall::{call3, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Of the write that wakes a reader, what goes into the ring before the reader is woken.
+const AT_ONCE: usize = 256 * 1024;
+
+/// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where a reader sleeps and nothing else is
+/// in the way: the ring and its memory are not looked at. What write(2) says; `None`: nothing was written.
+#[inline(never)]
+pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, v: &[Iov], n: usize) -> Option<Ret> {
+    let t = ch.t();
+    let asleep = t.nsl() > 0 && !t.rung() && !t.closed();
+    if !asleep || t.wl() != 0 || t.keeper() != 0 || ch.is_fifo() {
+        return None;
+    }
+    let mine = t.with_wl(me.tid);
+    ch.cas_t(t, mine).ok()?;
+    // E2: M after the lock, which is needed to set it.
+    let (r, m) = (ch.h().r(), ch.m());
+    let rung = mine.with(T::RUNG);
+    // The ring is empty (I4): whoever says otherwise is a stranger.
+    if m.valid() || mine.wide(r) != r {
+        lock::drop(me, ch);
+        return None;
+    }
+    let place = set_place(ch, r);
+    if ch.cas_t(mine, rung).is_err() {
+        lock::drop(me, ch);
+        return None;
+    }
+    let got = put(fd, v);
+    if got <= 0 {
+        ch.clear_m(place);
+        // Taking RUNG back is always safe.
+        let _ = ch.cas_t(rung, mine);
+        lock::drop(me, ch);
+        return Some(if got == 0 { EAGAIN } else { got });
+    }
+    if ch.cas_t(rung, rung.with_wl(0)).is_err() {
+        lock::drop(me, ch);
+    }
+    ch.writer.0.count(got as usize);
+    if policy::rang(me, ch, n) {
+        handback::hand_back(me, ch, fd, false, Why::NotYet);
+    }
+    Some(got)
+}
+
+/// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
+/// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
+pub(crate) fn long(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    w: &mut Progress,
+    t: T,
+    ring: Ring,
+    pos: u64,
+) -> Result<bool, Ret> {
+    let rest = w.want - w.done;
+    let rung = t.with(T::RUNG);
+    // I5: the place, then RUNG, then K. A reader that comes out of its sleep after RUNG finds the place set and cannot
+    // arm again, and it does not take K for empty while the lock is held. If it came out before, the place stays: a
+    // reader may be acting on it, and will find K empty.
+    let place = set_place(ch, pos);
+    if ch.cas_t(t, rung).is_err() {
+        return Ok(false);
+    }
+    let first = rest.min(PIPE_BUF);
+    let more = (rest - first).min(ring.room() as usize).min(AT_ONCE);
+    // I10: with nothing behind it K's chunk stands at R too, and is never pumped.
+    let more = match more {
+        0 => 0,
+        n => clusters::back(me, ch, ring, pos, n),
+    };
+    let mut behind = w.at;
+    behind.advance(first);
+    // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
+    unsafe { behind.to_ring(ring, pos, more) };
+    match to_kernel(ch, fd, w, first, place) {
+        Ok(_) => {}
+        Err(e) => {
+            // Taking RUNG back is always safe.
+            let _ = ch.cas_t(rung, t);
+            return Err(e);
+        }
+    }
+    let last = first + more == rest;
+    if publish(
+        ch,
+        rung,
+        if last { rung.with_wl(0) } else { rung },
+        more,
+        false,
+    ) {
+        w.at.advance(more);
+        w.done += more;
+        return Ok(last);
+    }
+    if w.done == w.want {
+        lock::drop(me, ch);
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// Says that what comes into K next stands at position `pos`.
+pub(crate) fn set_place(ch: &Channel, pos: u64) -> M {
+    let place = ch.m().next(pos);
+    // E2: the place before the bytes.
+    ch.set_m(place);
+    place
+}
+
+/// The next `n` bytes into K, which is empty, at the place that was set for them.
+pub(crate) fn to_kernel(
+    ch: &Channel,
+    fd: usize,
+    w: &mut Progress,
+    n: usize,
+    place: M,
+) -> Result<usize, Ret> {
+    if ch.is_fifo() {
+        // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
+        ch.facts.0.lane.store(n as u16, Relaxed);
+    }
+    let (base, len) = w.at.run();
+    let got = if n <= len {
+        put(fd, &[Iov { base, len: n }])
+    } else {
+        let mut v = [Iov { base: 0, len: 0 }; VECTORS];
+        let c = w.at.take_vectors(n, &mut v);
+        put(fd, &v[..c])
+    };
+    if got <= 0 {
+        ch.facts.0.lane.store(0, Relaxed);
+        ch.clear_m(place);
+        return Err(if got == 0 { EAGAIN } else { got });
+    }
+    w.at.advance(got as usize);
+    w.done += got as usize;
+    ch.writer.0.count(got as usize);
+    Ok(got as usize)
+}
+
+/// write(2) of what is at `v`.
+fn put(fd: usize, v: &[Iov]) -> Ret {
+    let (call, base, n) = match v {
+        [v] => (nr::WRITE, v.base, v.len),
+        v => (nr::WRITEV, v.as_ptr() as usize, v.len()),
+    };
+    // SAFETY: the kernel checks the caller's addresses itself.
+    unsafe { call3(call, fd, base, n) }
+}
