@@ -165,8 +165,12 @@ impl Writer {
     #[inline]
     pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> Option<Ret> {
         match &mut self.carried {
-            Some(c) if self.watch.is_none() && !is_held(c) => {
+            Some(c) if self.watch.is_none() => {
                 let ch = c.channel;
+                quick::expect(ch);
+                if is_held(c) {
+                    return None;
+                }
                 quick::record(c.mine(), ch, number(&self.fd), head, b, most)
             }
             _ => None,

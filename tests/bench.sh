@@ -36,6 +36,9 @@ refused "give --out DIR" seeds --json x
 refused "there are: fifo grep" seeds nosuch
 refused "--out a place" seeds --quick --out /proc/none lat-pipe
 
+# What is measured as carried must be: its workers are this program.
+has "doctor of itself" "$("$byway" doctor -- "$byway")" "ok  it can take part"
+
 # A record, its samples, its table.
 quick() { "$byway" bench lat-pipe --quick spin "$@"; }
 quick --runs 5 --json a.json --csv a.csv --percentiles 50,99 --save-baseline main >out 2>err; is "bench" $? 0

@@ -36,6 +36,8 @@ for e in bytes duplex events fifo records grants; do
   c=$("$work/$e") r=$("$built/examples/$e")
   is "example $e" "$c" "$r"
   [ -n "$c" ] || is "example $e says something" "" "something"
+  # A program that has the library's system calls in it is one that can be carried.
+  for p in "$work/$e" "$built/examples/$e"; do is "$p takes part" "$("$byway" doctor -- "$p" | tail -1)" "ok  it can take part"; done
 done
 
 # A native end, and an unmodified program under byway run: the two ends of one FIFO.

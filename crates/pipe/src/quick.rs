@@ -39,6 +39,12 @@ fn fetch(p: *const u8, n: usize) {
     }
 }
 
+/// A short write is about to come: T's line, which a reader polls, takes longest.
+#[inline]
+pub fn expect(ch: &Channel) {
+    line::to_write(ch.t_address().as_ptr().cast());
+}
+
 /// All of a write of `n` bytes, at most PIPE_BUF, at `from`: what write(2) says. `None`: not done; this thread may have the lock now.
 #[inline]
 pub fn write(
@@ -95,7 +101,7 @@ fn write_by(
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    fetch_to_write(ch.t_address().as_ptr().cast(), 1);
+    expect(ch);
     if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }

@@ -109,17 +109,22 @@ pub fn numbered(b: &[u8]) -> u64 {
     u64::from_le_bytes(b[..8].try_into().expect("a record has a number"))
 }
 
-/// The number in front, and of a large record a byte of each page.
+/// The number in front, and of a large record a byte of each page. What a short one costs is its way, not this.
+#[inline]
 pub fn fill(b: &mut [u8], i: u64) {
-    for at in (PAGE..b.len()).step_by(PAGE) {
-        b[at] = i as u8;
+    if b.len() > PAGE {
+        (PAGE..b.len()).step_by(PAGE).for_each(|at| b[at] = i as u8);
     }
     number(b, i);
 }
 
 /// What `fill` left there.
+#[inline]
 pub fn look(b: &[u8]) -> u64 {
     let i = numbered(b);
+    if b.len() <= PAGE {
+        return i;
+    }
     let pages = (PAGE..b.len()).step_by(PAGE);
     // A page that was not filled makes it another number.
     i + pages.filter(|&at| b[at] != i as u8).count() as u64
