@@ -229,7 +229,7 @@ pub struct Header {
     pub spans_taken: Alone,
 }
 
-/// A word on a line of its own: where one CPU counts up and another CPU another.
+/// A word on a line of its own: one CPU counts in it while another counts in the next.
 #[repr(C, align(64))]
 pub struct Alone(pub AtomicU32);
 
