@@ -37,7 +37,7 @@ wanted = {
     "rtt-spin": ends + ["unix", "kernel-pipe", "limit"],
     "oneway-64k": large + ["unix", "kernel-pipe", "limit"],
     "oneway-1m": large + ["kernel-pipe", "limit"],
-    "wake-sleep": ends + ["unix", "kernel-pipe", "eventfd"],
+    "wake-sleep": ["byway", "byway-records", "iceoryx2", "zeromq", "unix", "kernel-pipe", "eventfd"],
 }
 if "python" in sys.argv[2]:
     wanted["python-64"] = ["byway", "multiprocessing"]
