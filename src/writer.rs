@@ -167,7 +167,7 @@ impl Writer {
         match &mut self.carried {
             Some(c) if self.watch.is_none() => {
                 let ch = c.channel;
-                quick::expect(ch);
+                ch.expect_t();
                 if is_held(c) {
                     return None;
                 }

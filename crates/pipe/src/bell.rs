@@ -16,11 +16,10 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
 const AT_ONCE: usize = 256 * 1024;
 
-/// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where a reader sleeps and nothing else is
-/// in the way: the ring and its memory are not looked at. What write(2) says; `None`: nothing was written.
+/// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where T is `t`, a reader sleeps, and nothing
+/// else is in the way: the ring and its memory are not looked at. What write(2) says; `None`: nothing was written.
 #[inline(never)]
-pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, v: &[Iov], n: usize) -> Option<Ret> {
-    let t = ch.t();
+pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize) -> Option<Ret> {
     let asleep = t.nsl() > 0 && !t.rung() && !t.closed();
     if !asleep || t.wl() != 0 || t.keeper() != 0 || ch.is_fifo() {
         return None;

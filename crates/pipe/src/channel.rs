@@ -9,7 +9,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::layout::{CHANNEL_BYTES, Class};
 use byway_mem::registry::Key;
-use byway_sys::process;
+use byway_sys::{line, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -354,6 +354,11 @@ impl Channel {
     /// Where T stands, for a sequence that looks at it.
     pub fn t_address(&self) -> &AtomicU64 {
         &self.writers.0.t
+    }
+    /// T is about to be changed: its line, which the other side polls, takes longest to come.
+    #[inline]
+    pub fn expect_t(&self) {
+        line::to_write(self.t_address().as_ptr().cast());
     }
     pub fn h(&self) -> H {
         // EDGE E3: a place is reused only after its bytes were copied out.

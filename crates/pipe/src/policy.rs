@@ -6,6 +6,7 @@
 use crate::Me;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, ReaderSide, WriterSide};
 use crate::lock::Patience;
+use crate::word::T;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, line, process, rseq};
@@ -267,20 +268,22 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// Whether a short write is to wake a reader, as those before it did; or is the kernel's altogether. Elsewhere T, which a reader
+/// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader
 /// polls, is not looked at for this.
 #[inline]
-pub fn is_to_ring(me: &Me, ch: &Channel, n: usize) -> bool {
+pub fn to_ring(me: &Me, ch: &Channel, n: usize) -> Option<T> {
     let w = &ch.writer.0;
-    let so_far = w.bells.load(Relaxed) != 0 || w.native_ops.load(Relaxed) != 0;
-    if !so_far || n > PIPE_BUF || me.handlers {
-        return false;
+    let rang = w.bells.load(Relaxed) != 0;
+    if !rang && w.native_ops.load(Relaxed) == 0 || n > PIPE_BUF || me.handlers {
+        return None;
     }
-    // The reader had these last, too: all of them come at once.
-    line::to_write((&raw const ch.m).cast());
-    line::to_read((&raw const ch.readers).cast());
+    if rang {
+        // The reader had these last, too: all of them come at once.
+        line::to_write((&raw const ch.m).cast());
+        line::to_read((&raw const ch.readers).cast());
+    }
     let t = ch.t();
-    t.nsl() > 0 || t.closed()
+    (t.nsl() > 0 || t.closed()).then_some(t)
 }
 
 /// A write that woke nobody: a ring is worth having.

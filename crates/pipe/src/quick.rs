@@ -39,12 +39,6 @@ fn fetch(p: *const u8, n: usize) {
     }
 }
 
-/// A short write is about to come: T's line, which a reader polls, takes longest.
-#[inline]
-pub fn expect(ch: &Channel) {
-    line::to_write(ch.t_address().as_ptr().cast());
-}
-
 /// All of a write of `n` bytes, at most PIPE_BUF, at `from`: what write(2) says. `None`: not done; this thread may have the lock now.
 #[inline]
 pub fn write(
@@ -54,8 +48,8 @@ pub fn write(
     (from, n): (usize, usize),
     most: u64,
 ) -> Option<Ret> {
-    if policy::is_to_ring(me, ch, n) {
-        return bell::short(me, ch, fd, &[Iov { base: from, len: n }], n);
+    if let Some(t) = policy::to_ring(me, ch, n) {
+        return bell::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
     }
     let may = || (me.access)(from, n, false);
     // SAFETY: `may` was asked before; the places are the caller's.
@@ -74,12 +68,12 @@ pub fn record(
     most: u64,
 ) -> Option<Ret> {
     let n = HEAD + b.len();
-    if policy::is_to_ring(me, ch, n) {
+    if let Some(t) = policy::to_ring(me, ch, n) {
         let v = [&head[..], b].map(|s| Iov {
             base: s.as_ptr() as usize,
             len: s.len(),
         });
-        return bell::short(me, ch, fd, &v, n);
+        return bell::short(me, ch, fd, t, &v, n);
     }
     let fill = |to: *mut u8| {
         // SAFETY: there is room for both, and the places are the caller's.
@@ -101,7 +95,7 @@ fn write_by(
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    expect(ch);
+    ch.expect_t();
     if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }

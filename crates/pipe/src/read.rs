@@ -10,7 +10,6 @@ use crate::word::{H, M, T};
 use crate::{Me, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
-use byway_sys::line;
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -348,7 +347,7 @@ pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
-    line::to_write(ch.t_address().as_ptr().cast());
+    ch.expect_t();
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);
     }
