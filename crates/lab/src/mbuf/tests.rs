@@ -9,6 +9,7 @@ use super::ours::MbAlloc;
 use super::pool::Pool;
 use super::present::Present;
 use super::*;
+use crate::machine;
 use byway_mem::layout::Class;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -107,21 +108,55 @@ fn passed_on<A: Allocator>() {
 
 /// With nothing left the answer is `None`, and what comes back is given again.
 fn exhausted<A: Allocator>() {
-    let a: A = made();
-    let mut l = a.join();
+    on_a_thread(|| {
+        // What a CPU's front has at hand it gives to that CPU only.
+        machine::pin(machine::allowed()[0]);
+        let a: A = made();
+        let mut l = a.join();
+        let held = all_jumbos(&mut l);
+        assert!(held.len() >= ROOM.jumbos);
+        assert_eq!(l.alloc(Class::Jumbo), None);
+        let n = held.len();
+        held.into_iter().for_each(|x| l.free(x, Class::Jumbo));
+        assert_eq!(all_jumbos(&mut l).len(), n);
+    });
+}
+
+/// As `exhausted`, by a thread that the kernel moves in between: no more is out of its reach than the two buckets of
+/// the CPU that it left, and they are there when it comes back.
+#[test]
+fn moved_to_another_cpu() {
+    on_a_thread(|| {
+        let cpus = machine::allowed();
+        let (here, there) = (cpus[0], cpus[cpus.len() - 1]);
+        machine::pin(here);
+        let a: MbAlloc = made();
+        let mut l = a.join();
+        let held = all_jumbos(&mut l);
+        let n = held.len();
+        held.into_iter().for_each(|x| l.free(x, Class::Jumbo));
+        machine::pin(there);
+        let mut held = all_jumbos(&mut l);
+        assert!(held.len() + 2 * Class::Jumbo.cap() >= n);
+        machine::pin(here);
+        held.extend(all_jumbos(&mut l));
+        assert_eq!(held.len(), n);
+    });
+}
+
+/// A thread whose CPUs a test may choose: the runner's own may run other tests after it.
+fn on_a_thread(test: impl FnOnce() + Send) {
+    std::thread::scope(|s| s.spawn(test).join()).unwrap();
+}
+
+/// Every jumbo that there is for `l`. Ours has more room than it was asked for, but not without end.
+fn all_jumbos<L: Local>(l: &mut L) -> Vec<usize> {
     let mut held = vec![];
-    // Ours has more room than it was asked for, but not without end.
     while let Some(x) = l.alloc(Class::Jumbo) {
         held.push(x);
         assert!(held.len() < 100_000);
     }
-    assert!(held.len() >= ROOM.jumbos);
-    assert_eq!(l.alloc(Class::Jumbo), None);
-    let n = held.len();
-    held.drain(..).for_each(|x| l.free(x, Class::Jumbo));
-    for _ in 0..n {
-        assert!(l.alloc(Class::Jumbo).is_some());
-    }
+    held
 }
 
 macro_rules! tests {
