@@ -33,6 +33,7 @@ BYWAY=off "$byway" run -- sh -c 'echo "${LD_PRELOAD-none}"' >out; is "BYWAY=off"
 "$byway" demo --size 0 2>err; is "bad size" $? 2
 "$byway" run --memory 0 -- true 2>err; is "no memory at all" $? 2
 "$byway" run --low 20 --high 10 -- true 2>err; is "high below low" $? 2; has "high below low" "$(cat err)" "--high 10 is below --low 20"
+"$byway" run --memory 8 --low 2 -- "$byway" stat --json >out; has "high of little memory" "$(cat out)" '"high_bytes": 4194304,'
 "$byway" run --memory 4 --preallocate 8 -- true 2>err; is "more than the limit" $? 2
 "$byway" run --capacity 3K -- true 2>err; is "too small a ring" $? 2; has "too small a ring" "$(cat err)" "from 4K to 8M"
 "$byway" stat 2>err; is "stat without a run" $? 1; has "stat without a run" "$(cat err)" "byway run --"

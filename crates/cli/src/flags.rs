@@ -237,7 +237,7 @@ pub struct Memory {
     /// Free memory goes back to the machine down to here, MiB ...
     #[arg(long, value_name = "MIB", default_value_t = 8)]
     low: u32,
-    /// ... once there was more than this, MiB [default: 16, or twice --low]
+    /// ... once there was more than this, MiB [default: 16, or twice --low; of little --memory half of it]
     #[arg(long, value_name = "MIB")]
     high: Option<u32>,
     /// ... for so long, ms
@@ -287,7 +287,9 @@ impl Memory {
         self.low.max(self.preallocate)
     }
     pub fn high(&self) -> u32 {
-        self.high.unwrap_or(self.low().saturating_mul(2).max(16))
+        // More than there is would never be free.
+        let usual = self.low().saturating_mul(2).max(16).min(self.memory / 2);
+        self.high.unwrap_or(usual.max(self.low()))
     }
     /// Whether the figures agree with each other.
     ///
