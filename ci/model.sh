@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; the kept
-# lock and the bytes beside T (models/kept.pml), in full; of both, each known bug as a control that must be found.
+# lock and the bytes beside T (models/kept.pml), and quiet calls (models/quiet.pml), in full; of all, each known bug as a control that
+# must be found.
 # usage: model.sh [SECONDS for each supertrace, default 15]
 set -u
 cd "$(dirname "$0")/.."
@@ -58,4 +59,14 @@ level=-O0 slots=20
 for bug in WAIT BARRIER LOOK FRESH CLEAR LATE STAMP TWICE; do finds -DBUG_$bug -DN1=2 -DN2=1 -DMSG=1 -DKEPT=1; done
 for bug in HEIR GONE; do finds -DBUG_$bug -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDBACK=1 -DDEATH=1; done
 finds -DBUG_HANDLER -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDLER=1
+model=$PWD/models/quiet.pml
+level=-O1 slots=24
+quiet=(-DN1=2 -DN2=0 -DOPENINGS=2 -DLEAVES=1)
+holds "${quiet[@]}"
+holds "${quiet[@]}" -DHANDLER=1
+holds -DN1=1 -DN2=1 -DOPENINGS=2 -DLEAVES=0
+level=-O0 slots=20
+for bug in LOOK BARRIER SCAN; do finds -DBUG_$bug "${quiet[@]}"; done
+finds -DBUG_LOCK -DN1=1 -DN2=1 -DOPENINGS=3 -DLEAVES=1
+finds -DBUG_NEST "${quiet[@]}" -DHANDLER=1
 exit $bad

@@ -2,7 +2,7 @@
  * by the interrupted address whether a call was under way: in a blocked call and in the instant before it, yes; after
  * it, no. So a thread that is told to stop stops, at once, and no byte is lost. On older glibc this is the only test
  * of such a bridge. Does not check: glibc's own (that is cancel.c, where glibc has one). */
-#include "check.h"
+#include "quiet.h"
 #include <ucontext.h>
 /* LINUX: a call that a handler with SA_RESTART interrupts is made again from its own instruction. */
 asm(".text\n.type bridge, @function\nbridge:\n.cfi_startproc\nbridge_start:\n"
@@ -42,6 +42,13 @@ static void *reads(void *a) {
         call(SYS_read, P[0], &x, 1);
         return 0;
     }
+    return (void *)1;
+}
+static void *reads_on(void *a) {
+    char x;
+    id = tid();
+    if (!sigsetjmp(out, 1))
+        for (;;) IS(call(SYS_read, P[0], &x, 1), 1);
     return (void *)1;
 }
 static void *writes(void *a) {
@@ -84,6 +91,23 @@ static void in_read(void) {
     }
     close(P[1]);
     AT_EOF(P[0]);
+}
+static void in_a_read_of_a_quiet_pipe(void) {
+    hush(P);
+    for (int i = 0; i < 5; i++) {
+        put(P[1], 10, 0);
+        stopped(reads_on);
+        usable(i);
+        for (int k = 0; k < 200; k++) {
+            char x = pat(k);
+            IS(call(SYS_write, P[1], &x, 1), 1);
+            get(P[0], 1, k);
+        }
+    }
+    size_t n = fill_up(P[1], 0);
+    stopped(writes);
+    get(P[0], n, 0);
+    usable(0);
 }
 static void in_write(void) {
     mkpipe(P);
@@ -169,4 +193,4 @@ static void racing(void) {
     get(P[0], sent - taken, taken);
     AT_EOF(P[0]);
 }
-MAIN(T(in_read), T(in_write), T(in_poll), T(pending_takes_no_data), T(arguments), T(racing))
+MAIN(T(in_read), T(in_a_read_of_a_quiet_pipe), T(in_write), T(in_poll), T(pending_takes_no_data), T(arguments), T(racing))

@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -324,12 +324,16 @@ pub struct Counters {
     pub given_back: AtomicU64,
 }
 
-/// A thread that keeps writers' locks between its writes (crate pipe, kept.rs), and the channel that it writes into at this
-/// moment: its slot plus one; 0: none.
+/// What a thread says of itself by plain stores, and others see after a barrier. Channels by their slot plus one; 0: none.
 #[repr(C, align(64))]
 pub struct Keeper {
     pub tid: AtomicU32,
+    /// The channel whose writers' lock it keeps, and into which it writes at this moment (crate pipe, kept.rs).
     pub inside: AtomicU32,
+    /// The channel on which it is in a call of the kernel's that T does not count (quiet.rs), and how many such writes it has made since one was
+    /// counted.
+    pub quiet: AtomicU32,
+    pub writes: AtomicU32,
 }
 
 /// What an exec leaves behind for the image that follows under the same pid.

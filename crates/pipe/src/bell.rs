@@ -3,12 +3,11 @@
 //! Invariant: under the writers' lock K's place is set first, then RUNG by a CAS that fails if the reader came home meanwhile, then K is
 //! written (I5); only then is anything published behind it. So one call wakes once, at its end, and the order holds.
 //! Not here: when a reader is to be woken (write.rs, quick.rs), the overflow of a full ring, which takes the same steps (write.rs).
-use crate::channel::{Channel, PIPE_BUF, Ring, Why};
+use crate::channel::{Channel, PIPE_BUF, Ring};
 use crate::copy::{Iov, VECTORS};
-use crate::handback;
 use crate::word::{M, T};
 use crate::write::{Progress, publish};
-use crate::{Me, clusters, lock, policy};
+use crate::{Me, clusters, lock, policy, quiet};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::syscall::{call3, nr};
 use core::sync::atomic::Ordering::Relaxed;
@@ -52,7 +51,7 @@ pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize)
     }
     ch.writer.0.count(got as usize);
     if policy::rang(me, ch, n) {
-        handback::hand_back(me, ch, fd, false, Why::NotYet);
+        quiet::leave(me, ch, fd);
     }
     Some(got)
 }

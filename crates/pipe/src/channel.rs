@@ -48,6 +48,8 @@ pub struct Facts {
     pub ring: AtomicU32,
     /// Of a FIFO, how many of the bytes in K are the stream's own.
     pub lane: AtomicU16,
+    /// Its ring was left; calls that T does not count may be under way (quiet.rs).
+    pub quiet: AtomicU8,
     /// The run in which it came into being.
     pub run: AtomicU32,
     /// Its part of the header's `promised`.
@@ -140,15 +142,19 @@ impl WriterSide {
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);
     }
-    /// A write that is the kernel's.
-    pub fn count_native(&self, n: usize) {
+    /// A write that is the kernel's, and `before` others of which the bytes do not count.
+    pub fn count_native(&self, n: usize, before: u64) {
         count(&self.native_bytes, n);
-        count(&self.native_ops, 1);
+        count(&self.native_ops, 1 + before as usize);
+    }
+    /// Counts from there.
+    pub fn set_native(&self, ops: u64, bytes: u64) {
+        self.native_bytes.store(bytes, Relaxed);
+        self.native_ops.store(ops, Relaxed);
     }
     /// Counts anew: what was counted has been acted on, or was of another file.
     pub fn forget_native(&self) {
-        self.native_bytes.store(0, Relaxed);
-        self.native_ops.store(0, Relaxed);
+        self.set_native(0, 0);
     }
 }
 
@@ -207,6 +213,10 @@ pub struct Channel {
     /// them, the first names the cluster with the table.
     pub table: Line<[AtomicU32; DIRECT]>,
 }
+
+/// From T to `full`, for the entry code.
+pub const FULL_FROM_T: isize = core::mem::offset_of!(Channel, facts.0.full) as isize
+    - core::mem::offset_of!(Channel, writers.0.t) as isize;
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
 const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
@@ -287,6 +297,7 @@ impl Channel {
         f.shrunk.store(0, Relaxed);
         f.why.store(0, Relaxed);
         f.full.store(0, Relaxed);
+        f.quiet.store(0, Relaxed);
         f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
         f.promised.store(0, Relaxed);

@@ -10,8 +10,9 @@ use crate::Me;
 use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, RING_CLUSTERS, Ring, SMALLEST, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
+use crate::policy::{self, Again};
 use crate::word::{H, T};
-use crate::{clusters, lock};
+use crate::{clusters, lock, quiet};
 use byway_sys::errno::{EMFILE, failed};
 use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
@@ -59,6 +60,12 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     {
         return false;
     }
+    if t.is_quiet() {
+        // From now on calls are counted; who is in one that is not will soon have left it.
+        let _ = ch.cas_t(t, t.without(T::QUIET));
+        policy::try_again(&ch.writer, Again::Soon);
+        return false;
+    }
     // Who was told that it is full finds it full, until somebody has read.
     if ch.facts.0.pending.load(Relaxed) != 0
         || ch.facts.0.full.load(Relaxed) != 0
@@ -82,6 +89,10 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
         return false;
     }
+    if quiet::is_somebody_inside(me, ch) {
+        policy::try_again(&ch.writer, Again::Later);
+        return false;
+    }
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
     let mut p = lock::Patience::new();
     while ch.t().nsl() > 0 && file::fionread(fd) != 0 {
@@ -103,7 +114,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     // What lies in the ring must always fit into K (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
     clusters::release(me.domain, ch);
-    let asked = crate::policy::ring_bytes(me);
+    let asked = policy::ring_bytes(me);
     let wanted = clusters::affordable(me.domain, asked);
     // One that holds less than the pipe would, given back full, leave a pipe that is not full.
     if wanted < asked.min(size) {

@@ -21,8 +21,9 @@ use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-/// The value of `inside` that names `ch`.
-fn number(me: &Me, ch: &Channel) -> u32 {
+/// The value of `inside`, and of `quiet`, that names `ch`.
+#[inline]
+pub fn number(me: &Me, ch: &Channel) -> u32 {
     me.domain.slot_of(ch as *const Channel as usize) + 1
 }
 
@@ -45,6 +46,8 @@ pub fn place(me: &Me) -> bool {
         .is_ok();
     if ours {
         k.inside.store(0, Relaxed);
+        k.quiet.store(0, Relaxed);
+        k.writes.store(0, Relaxed);
     }
     ours
 }

@@ -10,6 +10,7 @@
 //! E6 slot and bytes -> offer (release) -> look (acquire) -> copy -> commit -> end;
 //! E7 "inside" -> look at T by a keeper; CAS on T -> barrier -> look at "inside" by whoever takes its lock (kept.rs);
 //! E8 no stamp -> bytes beside T -> stamp -> CAS T; load T -> stamp -> bytes -> stamp (beside.rs);
+//! E9 "quiet" -> look at T by a caller; CAS on T -> barrier -> look at "quiet" by an opener (quiet.rs);
 //! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
@@ -29,6 +30,7 @@ pub mod lock;
 pub mod peek;
 pub mod policy;
 pub mod quick;
+pub mod quiet;
 pub mod read;
 pub mod ready;
 pub mod record;

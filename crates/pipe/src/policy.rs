@@ -211,13 +211,34 @@ pub fn may_offer(me: &Me, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// Counts a write that is the kernel's; whether the traffic is worth a ring now.
-pub fn is_hot(w: &Line<WriterSide>, n: usize) -> bool {
-    let w = &w.0;
-    w.count_native(n);
+/// Counts a write that is the kernel's, of `n` bytes, and `before` others of few; whether the traffic is worth a ring now.
+pub fn is_hot(w: &Line<WriterSide>, n: usize, before: u64) -> bool {
+    w.0.count_native(n, before);
+    let (ops, bytes) = worth(&w.0);
+    w.0.native_ops.load(Relaxed) > ops || w.0.native_bytes.load(Relaxed) > bytes
+}
+
+/// Writes, or bytes, that make the traffic worth a ring.
+fn worth(w: &WriterSide) -> (u64, u64) {
     let worth = u64::from(w.worth.load(Relaxed));
-    w.native_ops.load(Relaxed) > HOT_OPS.max(worth)
-        || w.native_bytes.load(Relaxed) > HOT_BYTES.max(worth * PIPE_BUF as u64)
+    (HOT_OPS.max(worth), HOT_BYTES.max(worth * PIPE_BUF as u64))
+}
+
+/// A ring is worth having, and somebody may be in a call that hinders it: to be asked again so many writes on.
+pub fn try_again(w: &Line<WriterSide>, when: Again) {
+    let (ops, bytes) = worth(&w.0);
+    let (o, b) = match when {
+        Again::Soon => (HOT_OPS, HOT_BYTES),
+        Again::Later => (ops / 2, bytes / 2),
+    };
+    w.0.set_native(ops - o.min(ops), bytes - b.min(bytes));
+}
+
+pub enum Again {
+    /// As many as make a new channel worth a ring.
+    Soon,
+    /// Half of those that it took.
+    Later,
 }
 
 /// Counts a short write that met nothing; whether its thread, long the only writer, may keep the lock.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! T  63      62   61  60..58 57..55 54   53..32   31..0
-//!    spare CLOSED RUNG  kw     nsl  KEPT  wl(22)   W
+//!    QUIET CLOSED RUNG  kw     nsl  KEPT  wl(22)   W
 //! H  63 62 61..40  39..0          M  63    62..40 39..0
 //!    kr sp owner   R                 valid seq    P
 //! ```
@@ -18,6 +18,7 @@ pub(crate) const POS: u64 = (1 << 40) - 1;
 pub struct T(pub u64);
 
 impl T {
+    pub const QUIET: u64 = 1 << 63;
     pub const CLOSED: u64 = 1 << 62;
     pub const RUNG: u64 = 1 << 61;
     const KEPT: u64 = 1 << 54;
@@ -66,6 +67,11 @@ impl T {
     }
     pub fn closed(self) -> bool {
         self.0 & Self::CLOSED != 0
+    }
+    /// Closed, and calls of the kernel's need not be counted.
+    #[inline]
+    pub fn is_quiet(self) -> bool {
+        self.0 & Self::QUIET != 0
     }
     pub fn with_w(self, w: u32) -> T {
         T(self.0 & !0xffff_ffff | w as u64)

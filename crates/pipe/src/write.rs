@@ -8,7 +8,7 @@ use crate::channel::{Channel, PIPE_BUF, Why};
 use crate::copy::Cursor;
 use crate::handback::ONE_SLOT;
 use crate::word::{H, T};
-use crate::{Me, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy};
+use crate::{Me, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy, quiet};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
@@ -88,7 +88,12 @@ pub(crate) fn is_anothers(me: &Me, ch: &Channel, fd: usize, look: bool) -> bool 
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
-    if w.done == 0 && policy::is_hot(&ch.writer, w.want) && handback::open(me, ch, fd) {
+    let before = if ch.t().is_quiet() {
+        quiet::uncounted(me)
+    } else {
+        0
+    };
+    if w.done == 0 && policy::is_hot(&ch.writer, w.want, before) && handback::open(me, ch, fd) {
         return None;
     }
     // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
@@ -195,7 +200,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             match bell::long(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => {
                     if policy::rang(me, ch, w.want) {
-                        handback::hand_back(me, ch, fd, false, Why::NotYet);
+                        quiet::leave(me, ch, fd);
                     }
                     return Some(Step::Done(w.done as Ret));
                 }

@@ -7,7 +7,7 @@ use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
 use byway_pipe::channel::{Channel, Why};
-use byway_pipe::{Me, fifo, handback};
+use byway_pipe::{Me, fifo, handback, quiet};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, process};
@@ -139,6 +139,8 @@ pub fn enter_child() {
     if let Some(d) = attach::domain() {
         participants::join(&d, process::getpid());
     }
+    // Whoever had this thread id before is dead.
+    io::me().iter().for_each(quiet::begin);
 }
 
 /// The new image attached, or the exec failed: its pipes may be carried again.

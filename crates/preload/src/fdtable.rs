@@ -35,6 +35,13 @@ pub fn channel(fd: usize) -> Option<usize> {
     }
 }
 
+/// What the table says of `fd`.
+pub fn entry(fd: usize) -> u32 {
+    TABLE
+        .get(fd as u32 as usize)
+        .map_or(UNKNOWN, |e| e.load(Relaxed))
+}
+
 /// Whether the carried `fd` is open for writing (or reading).
 pub fn fits(fd: usize, writes: bool) -> bool {
     let e = TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed));

@@ -3,16 +3,17 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, tls};
+use crate::{access, attach, fdtable, tls};
 use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, handback, policy, quick, read, write};
+use byway_pipe::{Me, Step, handback, kept, policy, quick, quiet, read, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
+use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 /// False once a handler without SA_RESTART is installed: it could run during a spin, and the call must then fail
 /// with EINTR, which only a sleep in the kernel can know.
@@ -40,7 +41,8 @@ const REST_COUNTED: usize = 6;
 pub fn me() -> Option<Me> {
     let domain = attach::domain()?;
     let t = tls::get();
-    if t.tid.get() == 0 {
+    let first = t.tid.get() == 0;
+    if first {
         t.tid.set(byway_sys::process::gettid());
     }
     let mut cpus = CPUS.load(Relaxed);
@@ -48,7 +50,7 @@ pub fn me() -> Option<Me> {
         cpus = byway_sys::process::allowed_cpus();
         CPUS.store(cpus, Relaxed);
     }
-    Some(Me {
+    let me = Me {
         tid: t.tid.get(),
         rseq: true,
         domain,
@@ -65,7 +67,11 @@ pub fn me() -> Option<Me> {
             heard.load(Relaxed) && heard.swap(false, Relaxed)
         },
         access: access::allowed,
-    })
+    };
+    if first {
+        quiet::begin(&me);
+    }
+    Some(me)
 }
 
 /// Not under an inherited filter of system calls, which may know no process_vm_readv(2): a filter of the process's own ends
@@ -104,6 +110,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     f.fd = f.args[0];
     f.chan = i;
     f.done = 0;
+    forget_quiet(f.fd, writes, ch);
     if ch.forever() && ch.t().closed() && ch.t().wl() == 0 {
         return RUN;
     }
@@ -158,6 +165,36 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     }
 }
 
+/// The entry code is to ask again about `fd`, where its channel is not quiet any more.
+fn forget_quiet(fd: usize, writes: bool, ch: &Channel) {
+    let q = &tls::get().quiet[usize::from(writes)];
+    if q.fd.get() == fd as u32 + 1 && !ch.t().is_quiet() {
+        q.fd.set(0);
+    }
+}
+
+/// The entry code may make the next such calls by itself, if the channel is quiet.
+fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
+    if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.t().is_quiet() {
+        return;
+    }
+    let Some(k) = quiet::place(me) else { return };
+    let q = &tls::get().quiet[usize::from(f.nr == nr::WRITE)];
+    // What a handler says of another channel meanwhile is not mixed with this: `entry` would be the other's.
+    q.fd.set(0);
+    // ORDER: for a handler of this thread: nothing is known while it changes.
+    compiler_fence(SeqCst);
+    q.entry.set(fdtable::entry(f.fd));
+    // ORDER: for the same: what belongs to the entry comes after it.
+    compiler_fence(SeqCst);
+    q.number.set(kept::number(me, ch));
+    q.t.set(ch.t_address().as_ptr() as usize);
+    q.keeper.set(&raw const *k as usize);
+    // ORDER: for the same: all of it before `fd`.
+    compiler_fence(SeqCst);
+    q.fd.set(f.fd as u32 + 1);
+}
+
 /// The caller's own call, to be made by the entry code.
 fn own(f: &mut Frame, kind: usize) -> u32 {
     f.sub[0] = f.nr;
@@ -179,7 +216,10 @@ fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
     f.armed.write(armed);
     match step {
         Step::Done(r) => finished(f, r),
-        Step::NativeCounted => own(f, READ),
+        Step::NativeCounted => {
+            remember_quiet(f, me, ch);
+            own(f, READ)
+        }
         _ => RUN,
     }
 }
@@ -195,7 +235,10 @@ fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
     f.done = p.done;
     match step {
         Step::Done(r) => finished(f, r),
-        Step::NativeCounted if f.done == 0 => own(f, WRITE),
+        Step::NativeCounted if f.done == 0 => {
+            remember_quiet(f, me, ch);
+            own(f, WRITE)
+        }
         Step::NativeCounted => rest(f, REST_COUNTED),
         Step::Native if f.done == 0 => RUN,
         Step::Native => rest(f, REST),

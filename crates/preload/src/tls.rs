@@ -8,13 +8,13 @@ use core::cell::Cell;
 
 global_asm!(
     ".section .tbss.byway,\"awT\",@nobits",
-    ".balign 16",
+    ".balign 64",
     ".hidden byway_tls",
     ".globl byway_tls",
     ".type byway_tls, @object",
-    ".size byway_tls, 128",
+    ".size byway_tls, 192",
     "byway_tls:",
-    ".zero 128",
+    ".zero 192",
     ".text",
 );
 
@@ -30,12 +30,31 @@ pub struct Tls {
     /// Memory-map epoch of the ranges below.
     pub epoch: Cell<u32>,
     _pad: u32,
+    /// Of reads, and of writes: the channel that such a call last found quiet.
+    pub quiet: [Quiet; 2],
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
 }
 
-const _: () = assert!(size_of::<Tls>() <= 128);
+const _: () = assert!(size_of::<Tls>() <= 192);
+
+/// What the entry code must know to make a call that T does not count (crate pipe, quiet.rs).
+#[repr(C)]
+pub struct Quiet {
+    /// The descriptor plus one; 0: nothing is known.
+    pub fd: Cell<u32>,
+    /// What the table of descriptors said of it.
+    pub entry: Cell<u32>,
+    /// The channel's number among keepers, where T is, and the thread's place.
+    pub number: Cell<u32>,
+    pub t: Cell<usize>,
+    pub keeper: Cell<usize>,
+}
+
+/// Where the entry code finds them.
+pub const QUIET_AT: usize = core::mem::offset_of!(Tls, quiet);
+const _: () = assert!(size_of::<Quiet>() == 32);
 
 /// This thread's block.
 pub fn get() -> &'static Tls {

@@ -1,0 +1,132 @@
+//! A call of the kernel's on a channel whose ring was left, without a word that changes.
+//!
+//! ```text
+//! caller:  quiet := slot;  T = QUIET?  its own read(2), or write(2) of little;  quiet := 0
+//! opener:  T: QUIET taken away;  a few writes later: the lock;  barrier;  is anybody still in such a call?  opens
+//! ```
+//! A channel that is the kernel's counts in T who is in a call on it, so that nobody opens it under one who sleeps there. Where
+//! its ring brought nothing (policy.rs, `rang`) each call meets cold caches, and T's line comes from the other CPU. So T says QUIET
+//! there, and a thread says in its own line that it is in a call.
+//!
+//! Invariant: QUIET is set only where the channel is closed and nobody has the writers' lock, and only who takes it away, or
+//! later, opens it; nobody opens a channel on which a living thread is in a quiet call. A thread is in one such call at a time: a
+//! handler that comes over it is counted in T.
+//! Not here: when a ring is left (policy.rs), the call itself; the library's way here, in assembly, does what `read` and `write` do
+//! (preload, entry.rs).
+use crate::channel::{Channel, PIPE_BUF};
+use crate::kept::{self, number};
+use crate::word::T;
+use crate::{Me, handback};
+use byway_mem::layout::{KEEPERS, Keeper};
+use byway_sys::{barrier, process};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
+/// Quiet writes that a thread may make until one is counted, with those before it.
+pub const WRITES: u32 = 64;
+
+/// Inside a call of the kernel's, until it is dropped.
+pub struct Inside(&'static Keeper);
+
+impl Inside {
+    /// A write was told EAGAIN: who was told that it is full finds it full, until somebody has read (handback.rs, `open`).
+    pub fn is_full(&self, ch: &Channel) {
+        ch.facts.0.full.store(1, Relaxed);
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        // EDGE E9: what the call did comes before its end.
+        self.0.quiet.store(0, Release);
+    }
+}
+
+/// Whether the caller may make its own read(2) now: it is inside until the result is dropped.
+#[inline]
+pub fn read(me: &Me, ch: &Channel) -> Option<Inside> {
+    if !ch.t().is_quiet() {
+        return None;
+    }
+    enter(place(me)?, me, ch)
+}
+
+/// The same for a write(2) of `n` bytes.
+#[inline]
+pub fn write(me: &Me, ch: &Channel, n: usize) -> Option<Inside> {
+    // Elsewhere T, which a reader polls, is not looked at for this.
+    if ch.writer.0.native_ops.load(Relaxed) == 0 || n > PIPE_BUF || !ch.t().is_quiet() {
+        return None;
+    }
+    let k = place(me)?;
+    let made = k.writes.load(Relaxed);
+    if made >= WRITES {
+        return None;
+    }
+    k.writes.store(made + 1, Relaxed);
+    enter(k, me, ch)
+}
+
+#[inline]
+fn enter(k: &'static Keeper, me: &Me, ch: &Channel) -> Option<Inside> {
+    if k.quiet.load(Relaxed) != 0 {
+        // A handler over such a call.
+        return None;
+    }
+    k.quiet.store(number(me, ch), Relaxed);
+    // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
+    compiler_fence(SeqCst);
+    let inside = Inside(k);
+    ch.t().is_quiet().then_some(inside)
+}
+
+/// The calling thread's place, if barriers reach it.
+#[inline]
+pub fn place(me: &Me) -> Option<&'static Keeper> {
+    let k = me.domain.keeper(me.tid);
+    (me.keeps && (k.tid.load(Relaxed) == me.tid || kept::place(me))).then_some(k)
+}
+
+/// The thread's writes that were not counted until now.
+pub(crate) fn uncounted(me: &Me) -> u64 {
+    place(me).map_or(0, |k| u64::from(k.writes.swap(0, Relaxed).min(WRITES)))
+}
+
+/// What the calling thread's place says is of one who had its id before: it makes its first call.
+pub fn begin(me: &Me) {
+    let k = me.domain.keeper(me.tid);
+    if k.tid.load(Relaxed) == me.tid {
+        k.quiet.store(0, Relaxed);
+    }
+}
+
+/// Gives the channel back, for its ring brings nothing.
+pub(crate) fn leave(me: &Me, ch: &Channel, fd: usize) {
+    handback::hand_back(me, ch, fd, false, crate::channel::Why::NotYet);
+    let t = ch.t();
+    if t.closed() && t.wl() == 0 && !ch.is_fifo() {
+        ch.facts.0.quiet.store(1, Relaxed);
+        // EDGE E9: an opener that takes the lock after it looks for callers.
+        let _ = ch.cas_t(t, t.with(T::QUIET));
+    }
+}
+
+/// Under the writers' lock of a closed channel that is not QUIET any more: whether somebody may still be in a call that T does not
+/// count.
+pub(crate) fn is_somebody_inside(me: &Me, ch: &Channel) -> bool {
+    if ch.facts.0.quiet.load(Relaxed) == 0 {
+        return false;
+    }
+    // EDGE E9: QUIET was taken away before the looks at the places.
+    barrier::everywhere();
+    let here = number(me, ch);
+    let inside = (0..KEEPERS as u32).any(|place| {
+        let k = me.domain.keeper(place);
+        k.quiet.load(Relaxed) == here && !process::is_dead(k.tid.load(Relaxed))
+    });
+    if !inside {
+        ch.facts.0.quiet.store(0, Relaxed);
+    }
+    inside
+}

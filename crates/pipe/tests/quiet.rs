@@ -1,0 +1,117 @@
+//! A channel whose ring brought nothing: when it becomes quiet, who may be in a call that T does not count, and that nobody opens it
+//! under them.
+//!
+//! Not here: the interleavings (models/quiet.pml), what programs see (tests/conformance/quiet.c).
+mod common;
+use byway_pipe::quiet::{self, WRITES};
+use common::{Pipe, pipe};
+use std::time::Duration;
+
+/// More writes than make a ring worth while that was left once.
+const MANY: usize = 4000;
+
+/// A pipe that is quiet: each write has found the reader asleep.
+fn hushed() -> Pipe {
+    let p = pipe();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let mut b = [0];
+            while p.get(&mut b) == 1 && b[0] == 0 {}
+        });
+        for turn in 0.. {
+            assert!(turn < 20_000, "it does not become quiet");
+            std::thread::sleep(Duration::from_micros(200));
+            assert_eq!(p.put(&[0]), 1);
+            if p.ch.t().is_quiet() {
+                break;
+            }
+        }
+        assert_eq!(p.put(&[1]), 1);
+    });
+    assert!(p.ch.t().closed());
+    p
+}
+
+/// Small writes, each read at once by the kernel, until the ring is open. How many; `None`: it did not open.
+fn until_open(p: &Pipe) -> Option<usize> {
+    for n in 0..MANY {
+        assert_eq!(p.put(&[7]), 1);
+        if !p.ch.t().closed() {
+            return Some(n);
+        }
+        assert_eq!(p.get(&mut [0]), 1);
+    }
+    None
+}
+
+#[test]
+fn a_stream_opens_it_again() {
+    let p = hushed();
+    let n = until_open(&p).expect("open");
+    assert!(n > 1000, "after {n} writes");
+    assert!(!p.ch.t().is_quiet());
+    let mut b = [0];
+    assert_eq!((p.get(&mut b), b), (1, [7]));
+}
+
+#[test]
+fn not_under_one_who_is_inside() {
+    let p = hushed();
+    std::thread::scope(|s| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let p = &p;
+        s.spawn(move || {
+            let inside = quiet::read(&p.me(), p.ch).expect("quiet");
+            tell.send(()).unwrap();
+            let _ = gone.recv();
+            drop(inside);
+        });
+        told.recv().unwrap();
+        assert_eq!(until_open(p), None);
+        // Counted from here on, whatever is still inside.
+        assert!(!p.ch.t().is_quiet());
+        drop(go);
+    });
+    assert!(until_open(&p).is_some());
+}
+
+#[test]
+fn the_dead_are_not_inside() {
+    let p = hushed();
+    std::thread::scope(|s| {
+        s.spawn(|| std::mem::forget(quiet::read(&p.me(), p.ch).expect("quiet")));
+    });
+    assert!(until_open(&p).is_some());
+}
+
+#[test]
+fn one_call_of_a_thread_at_a_time() {
+    let (p, q) = (hushed(), hushed());
+    let me = p.me();
+    let inside = quiet::read(&me, p.ch).expect("quiet");
+    assert!(quiet::read(&me, p.ch).is_none());
+    assert!(quiet::write(&me, p.ch, 1).is_none());
+    drop(inside);
+    assert!(quiet::read(&me, p.ch).is_some());
+    // Another domain is another place.
+    assert!(quiet::read(&q.me(), q.ch).is_some());
+}
+
+#[test]
+fn writes_are_counted_in_the_end() {
+    let p = hushed();
+    let me = p.me();
+    assert!(quiet::write(&me, p.ch, 4097).is_none(), "only little");
+    let before = (0..10 * WRITES).take_while(|_| quiet::write(&me, p.ch, 1).is_some());
+    assert_eq!(before.count(), WRITES as usize);
+    assert_eq!(p.put(&[1]), 1);
+    assert_eq!(p.get(&mut [0]), 1);
+    assert!(quiet::write(&me, p.ch, 1).is_some());
+    let counted =
+        p.ch.writer
+            .0
+            .native_ops
+            .load(std::sync::atomic::Ordering::Relaxed);
+    assert!(counted > u64::from(WRITES), "{counted}");
+}
