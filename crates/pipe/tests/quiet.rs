@@ -18,15 +18,15 @@ fn hushed() -> Pipe {
             let mut b = [0];
             while p.get(&mut b) == 1 && b[0] == 0 {}
         });
-        for turn in 0.. {
-            assert!(turn < 20_000, "it does not become quiet");
-            std::thread::sleep(Duration::from_micros(200));
-            assert_eq!(p.put(&[0]), 1);
-            if p.ch.t().is_quiet() {
-                break;
+        // HOT_OPS and IN_VAIN of policy.rs, and to spare.
+        for _ in 0..200 {
+            while !p.ch.t().is_quiet() && (p.ch.t().nsl() == 0 || p.ch.t().rung()) {
+                std::thread::sleep(Duration::from_micros(20));
             }
+            assert_eq!(p.put(&[0]), 1);
         }
         assert_eq!(p.put(&[1]), 1);
+        assert!(p.ch.t().is_quiet());
     });
     assert!(p.ch.t().closed());
     p
@@ -48,7 +48,8 @@ fn until_open(p: &Pipe) -> Option<usize> {
 fn a_stream_opens_it_again() {
     let p = hushed();
     let n = until_open(&p).expect("open");
-    assert!(n > 1000, "after {n} writes");
+    // Those in `hushed` count too.
+    assert!(n > 500, "after {n} writes");
     assert!(!p.ch.t().is_quiet());
     let mut b = [0];
     assert_eq!((p.get(&mut b), b), (1, [7]));
