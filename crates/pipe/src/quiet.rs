@@ -104,11 +104,18 @@ pub fn begin(me: &Me) {
 /// Gives the channel back, for its ring brings nothing.
 pub(crate) fn leave(me: &Me, ch: &Channel, fd: usize) {
     handback::hand_back(me, ch, fd, false, crate::channel::Why::NotYet);
-    let t = ch.t();
-    if t.closed() && t.wl() == 0 && !ch.is_fifo() {
+    if ch.is_fifo() {
+        return;
+    }
+    let mut t = ch.t();
+    // Not while somebody opens it.
+    while t.closed() && t.wl() == 0 {
         ch.facts.0.quiet.store(1, Relaxed);
         // EDGE E9: an opener that takes the lock after it looks for callers.
-        let _ = ch.cas_t(t, t.with(T::QUIET));
+        match ch.cas_t(t, t.with(T::QUIET)) {
+            Ok(()) => return,
+            Err(now) => t = now,
+        }
     }
 }
 
