@@ -6,7 +6,7 @@ use crate::{bench, doctor, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
-use byway_pipe::channel::{RING_MOST, SMALLEST};
+use byway_pipe::ring::{RING_MOST, SMALLEST};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;

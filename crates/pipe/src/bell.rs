@@ -3,8 +3,9 @@
 //! Invariant: under the writers' lock K's place is set first, then RUNG by a CAS that fails if the reader came home meanwhile, then K is
 //! written (I5); only then is anything published behind it. So one call wakes once, at its end, and the order holds.
 //! Not here: when a reader is to be woken (write.rs, quick.rs), the overflow of a full ring, which takes the same steps (write.rs).
-use crate::channel::{Channel, PIPE_BUF, Ring};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, VECTORS};
+use crate::ring::Ring;
 use crate::word::{M, T};
 use crate::write::{Progress, publish};
 use crate::{Me, clusters, lock, policy, quiet};

@@ -1,32 +1,21 @@
 //! One channel's 512 bytes in the domain, line by line, and who writes each line.
 //!
 //! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
-//! Not here: the bytes in flight (clusters.rs), the meaning of the words (word.rs).
+//! Not here: the bytes in flight (ring.rs, clusters.rs), the meaning of the words (word.rs).
 use crate::beside;
 use crate::direct::Offer;
+use crate::ring::DIRECT;
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
+use byway_mem::layout::CHANNEL_BYTES;
 use byway_mem::layout::flags::NO_FIFO;
-use byway_mem::layout::{CHANNEL_BYTES, Class};
 use byway_mem::registry::Key;
 use byway_sys::{line, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-/// The room that stays free for a pump, so that the kernel's chunk always fits behind the ring's bytes.
-pub const SLACK: u64 = 4096;
 /// PIPE_BUF of Linux; also the most that K holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
-/// Bytes of the smallest ring: a page, and as much room for a pump.
-pub const SMALLEST: usize = 2 * PIPE_BUF;
-/// Bytes of the largest ring, and clusters that it has.
-pub const RING_MOST: usize = 8 << 20;
-pub const RING_CLUSTERS: usize = RING_MOST / CLUSTER;
-/// Entries of a slot's own table. A larger ring's is in a cluster of its own, which the first of these names.
-pub const DIRECT: usize = 16;
-/// Entries of such a cluster, of which a ring uses what it has.
-const INDIRECT: usize = Class::Cluster.bytes() / size_of::<AtomicU32>();
-const CLUSTER: usize = Class::Jumbo.bytes();
 
 #[repr(C, align(64))]
 pub struct Line<V>(pub V);
@@ -220,7 +209,6 @@ pub const FULL_FROM_T: isize = core::mem::offset_of!(Channel, facts.0.full) as i
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
 const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
-const _: () = assert!(INDIRECT >= RING_CLUSTERS);
 
 /// Why a channel went, or stays, in the kernel; shown by `--explain`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -426,35 +414,6 @@ impl Channel {
             .is_ok()
     }
 
-    /// The ring of this channel, if it has one of a size that there is.
-    #[inline]
-    pub fn ring<'a>(&'a self, d: &'a Domain) -> Option<Ring<'a>> {
-        let bytes = self.facts.0.ring.load(Relaxed) as usize;
-        // A peer may have written anything here.
-        let ok = bytes.is_power_of_two() && (SMALLEST..=RING_MOST).contains(&bytes);
-        let table = if bytes <= DIRECT * CLUSTER {
-            &self.table.0[..]
-        } else {
-            self.indirect(d)?
-        };
-        ok.then_some(Ring {
-            domain: d,
-            table,
-            bytes,
-        })
-    }
-    /// Whether the table of its ring is in a cluster of its own.
-    pub fn is_indirect(&self) -> bool {
-        self.facts.0.ring.load(Relaxed) as usize > DIRECT * CLUSTER
-    }
-    /// The table of a large ring; `None` while the channel is closed. A look that comes late sees a cluster that is
-    /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's bytes.
-    pub fn indirect(&self, d: &Domain) -> Option<&[AtomicU32]> {
-        let unit = self.table.0[0].load(Acquire /* ORDER: after the zeroes in it. */);
-        let p = d.address(unit.checked_sub(1)?, Class::Cluster)?;
-        // SAFETY: a cluster lies in the mapping, aligned to its size, and is looked at through atomics only.
-        Some(unsafe { core::slice::from_raw_parts(p as *const AtomicU32, INDIRECT) })
-    }
     /// `n` bytes of K were read.
     pub fn drained(&self, n: usize) {
         let lane = &self.facts.0.lane;
@@ -507,60 +466,5 @@ impl Channel {
     pub fn keep_closed(&self) {
         // EDGE E5: before the look at T, or the lock, that follows.
         self.facts.0.forever.store(1, SeqCst);
-    }
-}
-
-/// The bytes of a ring, addressed by position: a table of clusters.
-#[derive(Clone, Copy)]
-pub struct Ring<'a> {
-    domain: &'a Domain,
-    table: &'a [AtomicU32],
-    bytes: usize,
-}
-
-impl<'a> Ring<'a> {
-    /// Its size.
-    #[inline]
-    pub fn bytes(self) -> u64 {
-        self.bytes as u64
-    }
-    /// The most that writers put into it: the rest is room for a pump.
-    #[inline]
-    pub fn room(self) -> u64 {
-        self.bytes as u64 - SLACK
-    }
-    /// The number of the table's entry for position `at`.
-    #[inline]
-    pub fn entry(self, at: u64) -> usize {
-        (at as usize & (self.bytes - 1)) / CLUSTER
-    }
-    /// That entry.
-    #[inline]
-    pub fn slot(self, at: u64) -> &'a AtomicU32 {
-        // Tables are powers of two long.
-        &self.table[self.entry(at) & (self.table.len() - 1)]
-    }
-
-    /// Whether position `at` has a cluster.
-    #[inline]
-    pub fn has(self, at: u64) -> bool {
-        self.slot(at).load(Relaxed) != 0
-    }
-
-    /// The run that starts at position `at`: its address, and how many bytes to its end; 0 where there is no cluster.
-    #[inline]
-    pub fn run(self, at: u64) -> (*mut u8, usize) {
-        let unit = self.slot(at).load(Relaxed);
-        // A ring smaller than a cluster ends in the midst of it.
-        let o = at as usize & (self.bytes - 1) & (CLUSTER - 1);
-        let end = CLUSTER.min(self.bytes);
-        match unit
-            .checked_sub(1)
-            .and_then(|u| self.domain.address(u, Class::Jumbo))
-        {
-            // SAFETY: `o` is below the cluster's size.
-            Some(p) => (unsafe { p.add(o) }, end - o),
-            None => (core::ptr::null_mut(), 0),
-        }
     }
 }

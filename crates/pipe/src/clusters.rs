@@ -11,7 +11,8 @@
 //! writers' lock takes or gives, by one atomic step an entry. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::Me;
-use crate::channel::{Channel, DIRECT, Ring, SLACK};
+use crate::channel::Channel;
+use crate::ring::{DIRECT, Ring, SLACK};
 use crate::word::T;
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;

@@ -3,7 +3,7 @@
 //! Invariant: only memory that the caller's `access` check allowed is touched; a cursor never passes the end of its
 //! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones.
 //! Not here: positions, publication.
-use crate::channel::Ring;
+use crate::ring::Ring;
 
 /// struct iovec.
 #[derive(Clone, Copy)]

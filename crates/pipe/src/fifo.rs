@@ -4,11 +4,12 @@
 //! stranger's. What a stranger wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, RING_MOST, Ring, Why};
+use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Why};
 use crate::copy::Iov;
 use crate::foreign::Side;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
 use crate::lock;
+use crate::ring::{RING_MOST, Ring};
 use crate::word::{H, T};
 use byway_sys::errno::failed;
 use byway_sys::file;

@@ -9,8 +9,9 @@
 //! signals are held off.
 //! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
 use crate::Me;
-use crate::channel::{Channel, Ring};
+use crate::channel::Channel;
 use crate::copy::Cursor;
+use crate::ring::Ring;
 use crate::word::T;
 use byway_mem::layout::flags::NO_RSEQ;
 use byway_sys::rseq::{self, Area};

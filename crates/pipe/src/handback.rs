@@ -7,10 +7,11 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, RING_CLUSTERS, Ring, SMALLEST, Why};
+use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::policy::{self, Again};
+use crate::ring::{RING_CLUSTERS, Ring, SMALLEST};
 use crate::word::{H, T};
 use crate::{clusters, lock, quiet};
 use byway_sys::errno::{EMFILE, failed};

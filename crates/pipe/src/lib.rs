@@ -34,6 +34,7 @@ pub mod quiet;
 pub mod read;
 pub mod ready;
 pub mod record;
+pub mod ring;
 pub mod word;
 pub mod write;
 

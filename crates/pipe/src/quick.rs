@@ -3,9 +3,10 @@
 //! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words. Where anything is not as
 //! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
 //! Not here: everything else: waiting, K, the ring's ends, signal handlers; a short write that wakes a reader (bell.rs).
-use crate::channel::{Channel, PIPE_BUF, SLACK};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, move_short};
 use crate::record::{HEAD, Head};
+use crate::ring::SLACK;
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
 use crate::{Me, bell, beside, kept, policy};

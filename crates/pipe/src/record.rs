@@ -8,10 +8,11 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
-use crate::channel::{Channel, PIPE_BUF, Ring};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
 use crate::read::{self, Drained};
+use crate::ring::Ring;
 use crate::word::{H, T};
 use crate::{Me, policy};
 use byway_sys::errno::Ret;
