@@ -30,21 +30,24 @@ static void each_finds_what_was_written(void) {
     close(P[1]);
     REAP0(c);
 }
-/* Far more than the writes that make it worth a ring again. */
-static void a_stream_begins(void) {
-    enum { SMALL = 3000, LARGE = 4 << 20 };
-    hush(P);
-    pid_t c = child();
-    if (!c) {
-        close(P[1]);
-        get(P[0], SMALL + LARGE, 0);
-        AT_EOF(P[0]);
+/* Far more writes than make it worth a ring again, and then long ones; for the parent, to the end of the stream. */
+static void carries_a_stream(void) {
+    enum { SMALL = 3000, LARGE = 3 << 20 };
+    pid_t w = child();
+    if (!w) {
+        close(P[0]);
+        for (int i = 0; i < SMALL; i++) put(P[1], 1, i);
+        put(P[1], LARGE, SMALL);
         _exit(0);
     }
-    for (int i = 0; i < SMALL; i++) put(P[1], 1, i);
-    put(P[1], LARGE, SMALL);
     close(P[1]);
-    REAP0(c);
+    get(P[0], SMALL + LARGE, 0);
+    AT_EOF(P[0]);
+    REAP0(w);
+}
+static void a_stream_begins(void) {
+    hush(P);
+    carries_a_stream();
 }
 /* Each byte is one reader's, though one may have slept there since before the stream. */
 static void a_stream_to_three_readers(void) {
@@ -156,18 +159,7 @@ static void a_stream_after_a_killed_reader(void) {
     wait_asleep(c);
     kill(c, SIGKILL);
     reap(c);
-    c = child();
-    if (!c) {
-        close(P[1]);
-        get(P[0], 3 << 20, 0);
-        AT_EOF(P[0]);
-        _exit(0);
-    }
-    close(P[0]);
-    for (int i = 0; i < 3000; i++) put(P[1], 1, i);
-    put(P[1], (3 << 20) - 3000, 3000);
-    close(P[1]);
-    REAP0(c);
+    carries_a_stream();
 }
 /* POSIX read: EINTR by a handler without SA_RESTART; with it the read goes on. */
 static void a_handler_ends_it_or_not(void) {
@@ -219,15 +211,7 @@ static void a_handler_that_reads_and_writes(void) {
     }
     for (int i = 1; i <= 10; i++) get(P[0], 1, i);
     REAP0(c);
-    /* The same pipes carry on. */
-    pid_t w = child();
-    if (!w) {
-        for (int i = 0; i < 3000; i++) put(P[1], 1, i);
-        put(P[1], 1 << 20, 3000);
-        _exit(0);
-    }
-    get(P[0], 3000 + (1 << 20), 0);
-    REAP0(w);
+    carries_a_stream();
 }
 static sigjmp_buf out;
 static void jumps(int s) { siglongjmp(out, 1); }
@@ -245,14 +229,7 @@ static void a_handler_that_jumps_out(void) {
         }
         used(P);
     }
-    pid_t w = child();
-    if (!w) {
-        for (int i = 0; i < 3000; i++) put(P[1], 1, i);
-        put(P[1], 1 << 20, 3000);
-        _exit(0);
-    }
-    get(P[0], 3000 + (1 << 20), 0);
-    REAP0(w);
+    carries_a_stream();
 }
 /* LINUX pipe(7): EAGAIN at an empty pipe and at a full one, which stays full until somebody reads. */
 static void without_waiting(void) {

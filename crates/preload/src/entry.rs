@@ -140,7 +140,33 @@ unsafe extern "C" {
     pub fn byway_bridge();
 }
 
-core::arch::global_asm!(
+/// Assembly, and the names in it.
+macro_rules! text {
+    ($($line:literal,)*) => {
+        core::arch::global_asm!(
+            $($line,)*
+            class = sym CLASS,
+            vm = sym VM_EPOCH,
+            table = sym fdtable::BASE,
+            heard = sym HEARD,
+            fds = const fdtable::FDS,
+            write = const nr::WRITE,
+            quiet = const tls::QUIET_AT,
+            pipe_buf = const PIPE_BUF,
+            made = const core::mem::offset_of!(Keeper, writes),
+            writes = const quiet::WRITES,
+            inside = const core::mem::offset_of!(Keeper, quiet),
+            again = const EAGAIN,
+            full = const FULL_FROM_T,
+            size = const size_of::<Frame>(),
+            then = const THEN,
+            dispatch = sym dispatch,
+            after = sym after,
+        );
+    };
+}
+
+text! {
     ".text",
     ".hidden byway_entry",
     ".globl byway_entry",
@@ -222,9 +248,9 @@ core::arch::global_asm!(
     "mov [r12 + {inside}], ecx",
     "cmp qword ptr [rbx], 0",
     "jns 33f",
-    "mov byte ptr [rip + {heard}], 1",
     "syscall",
     "mov dword ptr [r12 + {inside}], 0",
+    "mov byte ptr [rip + {heard}], 1",
     "cmp rax, {again}",
     "jne 36f",
     "cmp dword ptr [rsp], 0",
@@ -314,26 +340,9 @@ core::arch::global_asm!(
     "jmp r11",
     ".cfi_endproc",
     ".size byway_entry, . - byway_entry",
-    class = sym CLASS,
-    vm = sym VM_EPOCH,
-    table = sym fdtable::BASE,
-    heard = sym HEARD,
-    fds = const fdtable::FDS,
-    write = const nr::WRITE,
-    quiet = const tls::QUIET_AT,
-    pipe_buf = const PIPE_BUF,
-    made = const core::mem::offset_of!(Keeper, writes),
-    writes = const quiet::WRITES,
-    inside = const core::mem::offset_of!(Keeper, quiet),
-    again = const EAGAIN,
-    full = const FULL_FROM_T,
-    size = const size_of::<Frame>(),
-    then = const THEN,
-    dispatch = sym dispatch,
-    after = sym after,
-);
+}
 
-core::arch::global_asm!(
+text! {
     ".text",
     ".hidden byway_bridge",
     ".globl byway_bridge",
@@ -414,9 +423,9 @@ core::arch::global_asm!(
     "mov [r12 + {inside}], eax",
     "cmp qword ptr [rbx], 0",
     "jns 33f",
-    "mov byte ptr [rip + {heard}], 1",
     "call r11",
     "mov dword ptr [r12 + {inside}], 0",
+    "mov byte ptr [rip + {heard}], 1",
     "cmp rax, {again}",
     "jne 36f",
     "cmp dword ptr [rsp + 16], 0",
@@ -479,21 +488,4 @@ core::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size byway_bridge, . - byway_bridge",
-    class = sym CLASS,
-    vm = sym VM_EPOCH,
-    table = sym fdtable::BASE,
-    heard = sym HEARD,
-    fds = const fdtable::FDS,
-    write = const nr::WRITE,
-    quiet = const tls::QUIET_AT,
-    pipe_buf = const PIPE_BUF,
-    made = const core::mem::offset_of!(Keeper, writes),
-    writes = const quiet::WRITES,
-    inside = const core::mem::offset_of!(Keeper, quiet),
-    again = const EAGAIN,
-    full = const FULL_FROM_T,
-    size = const size_of::<Frame>(),
-    then = const THEN,
-    dispatch = sym dispatch,
-    after = sym after,
-);
+}
