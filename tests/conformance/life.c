@@ -152,6 +152,48 @@ static void stopped(int who) {
 }
 static void stopped_reader(void) { stopped(0); }
 static void stopped_writer(void) { stopped(1); }
+/* LINUX execve(2): the other threads end wherever they are, and the thread that called it goes on under the first one's id: whoever
+ * was in the midst of a write then is gone, though its id is in use. */
+static void *becomes_another(void *us) {
+    struct timespec t = {0, (long)us * 1000};
+    nanosleep(&t, 0);
+    execl("/bin/sleep", "sleep", "60", (char *)0);
+    return 0;
+}
+static void *drains(void *fd) {
+    static char b[65536];
+    while (read((int)(intptr_t)fd, b, sizeof b) > 0);
+    return 0;
+}
+static void exec_by_a_second_thread(void) {
+    for (int round = 0; round < 25; round++) {
+        int done[2];
+        mkpipe(P);
+        CHECK(!pipe2(done, O_CLOEXEC), "pipe2 failed");
+        fcntl(P[0], F_SETFD, FD_CLOEXEC);
+        fcntl(P[1], F_SETFD, FD_CLOEXEC);
+        pid_t c = child();
+        if (!c) {
+            pthread_t t;
+            char *b = calloc(1, 65536);
+            close(P[0]);
+            pthread_create(&t, 0, becomes_another, (void *)(2000L + 97 * round));
+            for (;;) write_all(P[1], b, 65536);
+        }
+        pthread_t t;
+        pthread_create(&t, 0, drains, (void *)(intptr_t)P[0]);
+        close(done[1]);
+        AT_EOF(done[0]);
+        /* That one sleeps, under the id of a thread that wrote. */
+        put(P[1], 200000, 0);
+        close(P[1]);
+        pthread_join(t, 0);
+        kill(c, SIGKILL);
+        reap(c);
+        close(P[0]);
+        close(done[0]);
+    }
+}
 MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(vfork_cat),
      T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader),
-     T(stopped_writer))
+     T(stopped_writer), T(exec_by_a_second_thread))

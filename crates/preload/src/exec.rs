@@ -97,6 +97,8 @@ pub fn leave_image() {
     let (Some(me), Some(d)) = (io::me_or_vfork_child(), attach::domain()) else {
         return;
     };
+    // LINUX execve(2): the caller goes on under the id of the process's first thread, which ends wherever it is.
+    let heir = me.tid != process::getpid();
     let slot = record(process::getpid(), true);
     participants::leave(&d, process::getpid());
     if let Some(r) = slot {
@@ -109,6 +111,10 @@ pub fn leave_image() {
         let Some(ch) = Channel::at(d, i) else { return };
         if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
             // Closed by the exec itself.
+            if heir {
+                // What the first thread holds would be held for good, by an id in use.
+                handback::hand_back(&me, ch, fd, true, Why::NotTakingPart);
+            }
             if ch.is_fifo() {
                 fifo::leave(&me, ch, fd);
             }
