@@ -10,10 +10,9 @@ use crate::Me;
 use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
-use crate::policy::{self, Again};
 use crate::ring::{RING_CLUSTERS, Ring, SMALLEST};
 use crate::word::{H, T};
-use crate::{clusters, lock, quiet};
+use crate::{clusters, lock, policy, quiet};
 use byway_sys::errno::{EMFILE, failed};
 use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
@@ -64,7 +63,7 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     if t.is_quiet() {
         // From now on calls are counted; who is in one that is not will soon have left it.
         let _ = ch.cas_t(t, t.without(T::QUIET));
-        policy::try_again(&ch.writer, Again::Soon);
+        policy::ask_soon(&ch.writer);
         return false;
     }
     // Who was told that it is full finds it full, until somebody has read.
@@ -91,7 +90,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         return false;
     }
     if quiet::is_somebody_inside(me, ch) {
-        policy::try_again(&ch.writer, Again::Later);
+        policy::ask_later(&ch.writer);
         return false;
     }
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.

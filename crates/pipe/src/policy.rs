@@ -61,11 +61,8 @@ pub fn piece(me: &Me) -> usize {
 }
 
 fn per_us(me: &Me) -> u64 {
-    me.domain
-        .header()
-        .cycles_per_us
-        .load(Relaxed)
-        .clamp(100, 20_000) as u64
+    let cycles = &me.domain.header().cycles_per_us;
+    u64::from(cycles.load(Relaxed).clamp(100, 20_000))
 }
 
 /// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
@@ -224,21 +221,16 @@ fn worth(w: &WriterSide) -> (u64, u64) {
     (HOT_OPS.max(worth), HOT_BYTES.max(worth * PIPE_BUF as u64))
 }
 
-/// A ring is worth having, and somebody may be in a call that hinders it: to be asked again so many writes on.
-pub fn try_again(w: &Line<WriterSide>, when: Again) {
+/// A ring is worth having, but somebody may be in a call that hinders it: asked again after as many writes as a new channel takes.
+pub fn ask_soon(w: &Line<WriterSide>) {
     let (ops, bytes) = worth(&w.0);
-    let (o, b) = match when {
-        Again::Soon => (HOT_OPS, HOT_BYTES),
-        Again::Later => (ops / 2, bytes / 2),
-    };
-    w.0.set_native(ops - o.min(ops), bytes - b.min(bytes));
+    w.0.set_native(ops - HOT_OPS, bytes - HOT_BYTES);
 }
 
-pub enum Again {
-    /// As many as make a new channel worth a ring.
-    Soon,
-    /// Half of those that it took.
-    Later,
+/// Somebody is: after half of those that it took.
+pub fn ask_later(w: &Line<WriterSide>) {
+    let (ops, bytes) = worth(&w.0);
+    w.0.set_native(ops / 2, bytes / 2);
 }
 
 /// Counts a short write that met nothing; whether its thread, long the only writer, may keep the lock.
