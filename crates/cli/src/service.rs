@@ -132,6 +132,24 @@ impl Service {
     }
 }
 
+/// The pipes that processes of this user have open, by inode.
+fn held_pipes() -> HashSet<u64> {
+    let mut found = HashSet::new();
+    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let fds = fs::read_dir(p.path().join("fd"));
+        for fd in fds.into_iter().flatten().flatten() {
+            if let Ok(to) = fs::read_link(fd.path())
+                && let Some(n) = to
+                    .to_str()
+                    .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
+            {
+                found.insert(n);
+            }
+        }
+    }
+    found
+}
+
 impl Run {
     /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
     pub fn serve(&self, cache: &Path) {
@@ -193,7 +211,6 @@ impl Run {
         let before: Vec<(usize, u64)> = registry::slots(self.domain)
             .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
             .collect();
-        let mut live: HashSet<u64> = HashSet::new();
         let mut named: HashSet<(u64, u64)> = HashSet::new();
         fifo::each_fifo(
             |_| true,
@@ -201,21 +218,10 @@ impl Run {
                 named.insert(key);
             },
         );
-        for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            for fd in fs::read_dir(p.path().join("fd"))
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
-                if let Ok(to) = fs::read_link(fd.path())
-                    && let Some(n) = to
-                        .to_str()
-                        .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
-                {
-                    live.insert(n);
-                }
-            }
-        }
+        // LINUX proc(5): processes are listed by id, and ids begin anew: a pipe can pass, while it is looked for, from one that is
+        // yet to come to a child that would have been listed before. Its child has it still when it is looked for again.
+        let (first, second) = (held_pipes(), held_pipes());
+        let live = |n: u64| first.contains(&n) || second.contains(&n);
         let u = user(self.domain);
         for (i, n) in before {
             let Some(ch) = Channel::at(self.domain, i) else {
@@ -223,7 +229,7 @@ impl Run {
             };
             if ch.is_fifo() {
                 self.collect_fifo(i, &named, &u);
-            } else if !live.contains(&n) {
+            } else if !live(n) {
                 self.free(i, n, &u);
             }
         }
