@@ -28,13 +28,6 @@ pub const WRITES: u32 = 64;
 /// Inside a call of the kernel's, until it is dropped.
 pub struct Inside(&'static Keeper);
 
-impl Inside {
-    /// A write was told EAGAIN: who was told that it is full finds it full, until somebody has read (handback.rs, `open`).
-    pub fn is_full(&self, ch: &Channel) {
-        ch.facts.0.full.store(1, Relaxed);
-    }
-}
-
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
@@ -52,7 +45,7 @@ pub fn read(me: &Me, ch: &Channel) -> Option<Inside> {
     enter(place(me)?, me, ch)
 }
 
-/// The same for a write(2) of `n` bytes.
+/// The same for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
 #[inline]
 pub fn write(me: &Me, ch: &Channel, n: usize) -> Option<Inside> {
     // Elsewhere T, which a reader polls, is not looked at for this.

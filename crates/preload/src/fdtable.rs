@@ -28,7 +28,7 @@ static CLOSES: AtomicU32 = AtomicU32::new(0);
 /// The channel slot behind `fd`, if it is a carried pipe.
 pub fn channel(fd: usize) -> Option<usize> {
     let fd = fd as u32 as usize;
-    match TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed)) {
+    match entry(fd) {
         PLAIN => None,
         UNKNOWN => ask(fd),
         e => Some((e as usize - 2) / 4),
@@ -44,7 +44,7 @@ pub fn entry(fd: usize) -> u32 {
 
 /// Whether the carried `fd` is open for writing (or reading).
 pub fn fits(fd: usize, writes: bool) -> bool {
-    let e = TABLE.get(fd).map_or(UNKNOWN, |e| e.load(Relaxed));
+    let e = entry(fd);
     let mode = if e > PLAIN {
         (e - 2) % 4
     } else {
