@@ -8,9 +8,11 @@
 //! ```
 //! Invariant: nobody joins or removes but under the folder's lock. Every process that uses the domain holds a shared lock on
 //! `memory` through a mapping, which no program that closes descriptors takes away, and one on `users` through a descriptor,
-//! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes.
+//! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes, or
+//! with the next `byway run`.
 //! unsafe: maps the domain. Not here: channels.
 use byway_folder as folder;
+use byway_folder::native::{self, MEMORY, empty, hold, lock, open};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
 use byway_sys::{barrier, clock, process};
@@ -45,7 +47,6 @@ impl Home {
     }
 }
 
-const MEMORY: &str = "memory";
 const USERS: &str = "users";
 /// Names that are no FIFO's.
 pub const RESERVED: [&str; 2] = [MEMORY, USERS];
@@ -91,7 +92,7 @@ fn join() -> Result<Home, String> {
     }
     let above = folder::folder();
     let space = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    let dir = above.join(format!("native-{VERSION}-{space}"));
+    let dir = native::folder(&above, VERSION, space);
     for _ in 0..5 {
         folder::usable(&above)?;
         // The last one of others may remove the empty folders in between.
@@ -115,6 +116,8 @@ fn join() -> Result<Home, String> {
             Some(found) => found,
             None => {
                 empty(&dir);
+                // There was none here, so there may be more that nobody has.
+                native::sweep(&above);
                 create(&path).map_err(|e| {
                     let _ = fs::remove_file(&path);
                     say(e)
@@ -134,32 +137,6 @@ fn join() -> Result<Home, String> {
         "shared-memory folder {}: it vanishes again and again",
         dir.display()
     ))
-}
-
-/// Holds the folder until the value is dropped.
-fn hold(dir: &Path) -> io::Result<File> {
-    let f = File::open(dir)?;
-    lock(&f, libc::LOCK_EX)?;
-    Ok(f)
-}
-
-fn lock(f: &File, how: i32) -> io::Result<()> {
-    loop {
-        // SAFETY: a descriptor of ours.
-        if unsafe { libc::flock(f.as_raw_fd(), how) } == 0 {
-            return Ok(());
-        }
-        let e = io::Error::last_os_error();
-        if e.kind() != io::ErrorKind::Interrupted {
-            return Err(e);
-        }
-    }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    let mut how = fs::OpenOptions::new();
-    how.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
-    how.open(path)
 }
 
 /// The domain that living processes have; `None` if there is none, or nobody has it.
@@ -208,13 +185,6 @@ fn using(dir: &Path) -> io::Result<File> {
     let f = how.custom_flags(libc::O_NOFOLLOW).open(dir.join(USERS))?;
     lock(&f, libc::LOCK_SH)?;
     Ok(f)
-}
-
-/// Removes what the dead left: their memory, and their FIFOs.
-fn empty(dir: &Path) {
-    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let _ = fs::remove_file(e.path());
-    }
 }
 
 fn create(path: &Path) -> io::Result<Domain> {

@@ -78,6 +78,32 @@ records under byway run: 0 300 records"
 # The manual: every function has a page, and every page is well formed.
 for f in $declared; do ls "$root"/share/man/man3/"$f".3 >/dev/null 2>&1 || is "manual page" "$f" "a page"; done
 cd "$here" && for p in docs/man/*.3; do is "$p" "$(cd "$root/share/man" && groff -ww -z -man -Tutf8 "man3/${p##*/}" 2>&1 | head -3)" ""; done
+# All users of a domain killed, and one that another version left: the next run of anything removes both.
+cat >"$work/stay.c" <<'C'
+#include <byway.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  byway_reader *r;
+  byway_writer *w;
+  if (byway_pipe(&r, &w) != 0) return 1;
+  puts("here");
+  fflush(stdout);
+  pause();
+  return 0;
+}
+C
+# shellcheck disable=SC2086
+cc -std=gnu11 "${flags[@]}" "$work/stay.c" -o "$work/stay" $shared
+mkdir -m 700 "$work/shm" && mkdir -m 700 "$work/shm/native-1-1" && touch "$work/shm/native-1-1/memory"
+mkfifo "$work/says"
+BYWAY_SHM=$work/shm "$work/stay" >"$work/says" & stays=$!
+read -r said <"$work/says"
+BYWAY_SHM=$work/shm "$byway" run -- true
+is "a domain in use stays, a dead one goes" "$said $(ls "$work/shm" | cut -d- -f1 | tr '\n' ' ')" "here native "
+kill -9 $stays; wait $stays 2>/dev/null
+BYWAY_SHM=$work/shm "$byway" run -- true
+is "one whose users were killed goes" "$(ls "$work/shm")" ""
 left=$(find /dev/shm -maxdepth 2 -path '*byway*' -name 'native-*' 2>/dev/null)
 is "nothing is left behind" "$left" ""
 echo "native: $passed passed, $failed failed"

@@ -5,6 +5,7 @@
 //! Not here: the layout (crate mem), who shares it (members.rs), the work while the command runs (service.rs).
 use crate::flags::Memory;
 use crate::members;
+use byway_folder::native;
 pub use byway_folder::{folder, usable};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
@@ -38,13 +39,14 @@ impl Run {
         for _ in 0..5 {
             usable(&dir)?;
             // Another run may have ended, and removed the empty folder, in between.
-            let Ok(lock) = members::hold(&dir) else {
+            let Ok(lock) = native::hold(&dir) else {
                 continue;
             };
             if !dir.exists() {
                 continue;
             }
             sweep(&dir);
+            native::sweep(&dir);
             let cpus = byway_sys::process::allowed_cpus();
             let found = if memory.private || flags != 0 {
                 None
@@ -252,7 +254,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let lock = self.path.parent().map(members::hold);
+        let lock = self.path.parent().map(native::hold);
         if members::leave(&self.domain, std::process::id()) {
             let _ = fs::remove_file(&self.path);
         }

@@ -6,22 +6,11 @@
 use byway_mem::domain::Domain;
 use byway_mem::layout::{MEMBERS, flags};
 use byway_sys::process;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-
-/// Holds the folder for this process until it is dropped.
-pub fn hold(dir: &Path) -> std::io::Result<File> {
-    let f = File::open(dir)?;
-    // SAFETY: our own descriptor; the lock goes with it.
-    if unsafe { libc::flock(f.as_raw_fd(), libc::LOCK_EX) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(f)
-}
 
 /// The files of domains in `dir`.
 pub fn files(dir: &Path) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@
 use crate::{domain, members, service};
 use byway_mem::audit;
 use byway_mem::domain::Domain;
+use byway_mem::layout::CHANNEL;
 use byway_mem::layout::{CPUS, Class, LOCKED, SLAB_BYTES};
 use byway_mem::reclaim;
 use byway_mem::stats::{self, Events};
@@ -304,6 +305,13 @@ pub fn audit() -> i32 {
             a.doubled,
             a.foreign
         );
+        if let Some((unit, mark)) = a.one_lost {
+            let whose = match mark & CHANNEL {
+                0 => format!("process {mark}"),
+                _ => format!("channel {}", mark & !CHANNEL),
+            };
+            println!("    lost: object {unit}, last of {whose}");
+        }
     }
     i32::from(bad)
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a folder is used only if it is this user's and nobody else can write into it.
 //! Not here: what lies in it. It is a crate of its own because it needs std, which the preload library's crates have not.
+pub mod native;
 pub mod pipes;
 
 use std::fs;

@@ -27,6 +27,8 @@ pub struct Audit {
     pub doubled: usize,
     /// What a bucket or a channel names and no slab knows.
     pub foreign: usize,
+    /// One of the lost: its unit, and its mark (a process's id, or `CHANNEL` and a slot).
+    pub one_lost: Option<(u32, u32)>,
 }
 
 impl Audit {
@@ -102,6 +104,7 @@ fn once(d: &Domain, reach: &impl Fn(&mut dyn FnMut(u32))) -> Option<Audit> {
                 a.held += 1;
             } else {
                 a.lost += 1;
+                a.one_lost.get_or_insert((unit, mark));
             }
         }
     });
