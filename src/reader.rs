@@ -10,6 +10,7 @@ use crate::kernel::{self, attempted, number, said};
 use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::lease::ReadLease;
 use byway_pipe::read::{self, Armed};
 use byway_pipe::{Step, handback, policy, quick};
 use byway_sys::errno::{EAGAIN, Ret};
@@ -43,6 +44,8 @@ pub struct Reader {
     arms: Arms,
     /// R when this end last went to sleep.
     slept: Option<u64>,
+    /// Of what it read last.
+    pub(crate) lease: ReadLease,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
 }
@@ -54,6 +57,7 @@ impl Reader {
             carried,
             arms: Arms::Own(None),
             slept: None,
+            lease: ReadLease::NONE,
             _farewell: Farewell(carried),
         }
     }
@@ -192,7 +196,8 @@ impl Reader {
             return Err(busy());
         }
         let ch = c.channel;
-        if quick::read(c.mine(), ch, (b.as_mut_ptr() as usize, b.len())) {
+        let whole = (b.as_mut_ptr() as usize, b.len());
+        if quick::read(c.mine(), ch, whole, &mut self.lease) {
             return Ok(Some(b.len()));
         }
         let (me, fd) = (c.me(or != OrElse::Return), number(&self.fd));

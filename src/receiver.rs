@@ -206,7 +206,7 @@ impl Receiver {
             return self.piecewise(None, b, false);
         };
         let ch = c.channel;
-        if let Some(h) = quick::take(c.mine(), ch, b) {
+        if let Some(h) = quick::take(c.mine(), ch, b, &mut self.reader.lease) {
             return match h.kind {
                 COPIED => Ok(Some(Next::Bytes(h.len))),
                 _ => granted(c, h, &b[..h.len]).map(Some),

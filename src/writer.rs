@@ -11,6 +11,7 @@ use crate::reader::already;
 use crate::watch::Watch;
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::lease::WriteLease;
 use byway_pipe::record::HEAD;
 use byway_pipe::write::{self, Progress};
 use byway_pipe::{Step, fifo, handback, quick};
@@ -29,6 +30,8 @@ pub struct Writer {
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
     watch: Option<Arc<Watch>>,
+    /// Of what this end wrote last.
+    lease: WriteLease,
 }
 
 /// How an attempt ended: all is written, or an error; or there is no room.
@@ -44,6 +47,7 @@ impl Writer {
             fd,
             carried,
             watch: None,
+            lease: WriteLease::NONE,
         }
     }
 
@@ -171,7 +175,15 @@ impl Writer {
                 if is_held(c) {
                     return None;
                 }
-                quick::record(c.mine(), ch, number(&self.fd), head, b, most)
+                quick::record(
+                    c.mine(),
+                    ch,
+                    number(&self.fd),
+                    head,
+                    b,
+                    most,
+                    &mut self.lease,
+                )
             }
             _ => None,
         }
@@ -206,7 +218,7 @@ impl Writer {
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
         if *done == 0
-            && let Some(n) = quick::write(c.mine(), ch, fd, whole, most)
+            && let Some(n) = quick::write(c.mine(), ch, fd, whole, most, &mut self.lease)
         {
             return match n {
                 EAGAIN => Tried::Full,

@@ -131,6 +131,11 @@ impl WriterSide {
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);
     }
+    /// What `count` has counted.
+    #[inline]
+    pub fn counted(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
     /// A write that is the kernel's, and `before` others of which the bytes do not count.
     pub fn count_native(&self, n: usize, before: u64) {
         count(&self.native_bytes, n);

@@ -13,6 +13,7 @@
 //! before anything else. To everyone who does not take the lock a kept one is free.
 //! Not here: when it pays (policy.rs), the write (quick.rs), the barrier (crate sys).
 use crate::channel::Channel;
+use crate::lease::WriteLease;
 use crate::lock::Patience;
 use crate::word::T;
 use crate::{Me, policy};
@@ -90,6 +91,17 @@ pub fn enter(me: &Me, ch: &Channel) -> Option<(Inside, T)> {
     compiler_fence(SeqCst);
     let inside = Inside(k);
     Some((inside, remembered(me, ch)?))
+}
+
+/// Comes in as one who was here last.
+#[inline]
+pub(crate) fn enter_again(ch: &Channel, lease: &WriteLease) -> Option<Inside> {
+    let k = lease.keeper?;
+    k.inside.store(lease.number, Relaxed);
+    // EDGE E7: as above.
+    compiler_fence(SeqCst);
+    let inside = Inside(k);
+    (ch.writer.0.kept.load(Relaxed) == lease.t.0).then_some(inside)
 }
 
 impl Drop for Inside {

@@ -26,6 +26,7 @@ pub mod foreign;
 pub mod guard;
 pub mod handback;
 pub mod kept;
+pub mod lease;
 pub mod lock;
 pub mod peek;
 pub mod policy;

@@ -35,9 +35,10 @@ const HOT_OPS: u64 = 16;
 const ALONE: u32 = 1024;
 /// A writer asks the kernel whether its reader is there when it has not done so for this long.
 const LOOK_US: u64 = 50;
-/// Of `since`: on average less than a microsecond went by from write to write; then only one in so many looks at the clock.
+/// Of `since`: on average so little went by from write to write that only one in so many looks at the clock.
 const OFTEN: u32 = 1 << 31;
-const UNTIMED: u32 = 16;
+const UNTIMED: u32 = 64;
+const WRITES_PER_US: u64 = 4;
 /// Bells in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
 
@@ -452,9 +453,7 @@ pub fn unwatched(me: &Me) -> bool {
     h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
-/// What `look_again` would say.
-///
-/// The clock takes as long as a short write does otherwise. So a thread that has written often since the last look goes by it, a few
+/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written often since the last look goes by it, a few
 /// times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
 #[inline]
 pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
@@ -474,7 +473,7 @@ pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
     }
     let writes = (since & !OFTEN) + 1;
     match area {
-        Some(a) if spent < u64::from(writes) * per_us(me) => {
+        Some(a) if WRITES_PER_US * spent < u64::from(writes) * per_us(me) => {
             a.mark();
             w.since.store(writes | OFTEN, Relaxed);
         }

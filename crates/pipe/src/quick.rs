@@ -5,6 +5,7 @@
 //! Not here: everything else: waiting, K, the ring's ends, signal handlers; a short write that wakes a reader (bell.rs).
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, move_short};
+use crate::lease::{ReadLease, WriteLease};
 use crate::record::{HEAD, Head};
 use crate::ring::SLACK;
 use crate::word::{H, T};
@@ -48,14 +49,19 @@ pub fn write(
     fd: usize,
     (from, n): (usize, usize),
     most: u64,
+    lease: &mut WriteLease,
 ) -> Option<Ret> {
-    if let Some(t) = policy::to_ring(me, ch, n) {
-        return bell::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
-    }
     let may = || (me.access)(from, n, false);
     // SAFETY: `may` was asked before; the places are the caller's.
     let fill = |to| unsafe { move_short(to, from as *const u8, n) };
-    write_by(me, ch, fd, (n, most), may, fill).then_some(n as Ret)
+    if most == u64::MAX && leased(me, ch, fd, n, lease, may, fill) {
+        return Some(n as Ret);
+    }
+    lease.end();
+    if let Some(t) = policy::to_ring(me, ch, n) {
+        return bell::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
+    }
+    write_by(me, ch, fd, (n, most), lease, may, fill).then_some(n as Ret)
 }
 
 /// The same of a record: its head, and the bytes behind it.
@@ -67,15 +73,9 @@ pub fn record(
     head: [u8; HEAD],
     b: &[u8],
     most: u64,
+    lease: &mut WriteLease,
 ) -> Option<Ret> {
     let n = HEAD + b.len();
-    if let Some(t) = policy::to_ring(me, ch, n) {
-        let v = [&head[..], b].map(|s| Iov {
-            base: s.as_ptr() as usize,
-            len: s.len(),
-        });
-        return bell::short(me, ch, fd, t, &v, n);
-    }
     let fill = |to: *mut u8| {
         // SAFETY: there is room for both, and the places are the caller's.
         unsafe {
@@ -83,7 +83,53 @@ pub fn record(
             move_short(to.add(HEAD), b.as_ptr(), b.len());
         }
     };
-    write_by(me, ch, fd, (n, most), || true, fill).then_some(n as Ret)
+    if most == u64::MAX && leased(me, ch, fd, n, lease, || true, fill) {
+        return Some(n as Ret);
+    }
+    lease.end();
+    if let Some(t) = policy::to_ring(me, ch, n) {
+        let v = [&head[..], b].map(|s| Iov {
+            base: s.as_ptr() as usize,
+            len: s.len(),
+        });
+        return bell::short(me, ch, fd, t, &v, n);
+    }
+    write_by(me, ch, fd, (n, most), lease, || true, fill).then_some(n as Ret)
+}
+
+/// A write of `n` bytes by a keeper whose lease covers them.
+#[inline]
+fn leased(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    n: usize,
+    lease: &mut WriteLease,
+    may: impl Fn() -> bool,
+    fill: impl Fn(*mut u8),
+) -> bool {
+    if n > PIPE_BUF || !lease.covers(me, ch, n) || me.handlers || policy::is_look_due(me, ch) {
+        return false;
+    }
+    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
+        return false;
+    }
+    let Some(_inside) = kept::enter_again(ch, lease) else {
+        return false;
+    };
+    fetch_to_write(lease.to.wrapping_add(AHEAD), n);
+    // The room was free when it was leased, and is ours by the lock.
+    fill(lease.to);
+    let beside = n <= beside::MOST;
+    if beside {
+        ch.beside().put(lease.pos, n, fill);
+    }
+    let t = lease.t;
+    if !publish(ch, t, t, n, beside) {
+        return false;
+    }
+    lease.go_on(n);
+    true
 }
 
 /// A write of `n` bytes that `fill` puts into their places, if it `may`.
@@ -93,6 +139,7 @@ fn write_by(
     ch: &Channel,
     fd: usize,
     (n, most): (usize, u64),
+    lease: &mut WriteLease,
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
@@ -107,15 +154,22 @@ fn write_by(
         let Some((_inside, t)) = kept::enter(me, ch) else {
             return false;
         };
-        return append(me, ch, t, t, (n, most), fill);
+        return append(me, ch, t, t, (n, most), lease, fill);
     }
     let t = ch.t();
-    t.is_idle() && first(me, ch, t, (n, most), fill)
+    t.is_idle() && first(me, ch, t, (n, most), lease, fill)
 }
 
 /// The same by a thread that does not keep the lock.
 #[inline(never)]
-fn first(me: &Me, ch: &Channel, t: T, (n, most): (usize, u64), fill: impl Fn(*mut u8)) -> bool {
+fn first(
+    me: &Me,
+    ch: &Channel,
+    t: T,
+    (n, most): (usize, u64),
+    lease: &mut WriteLease,
+    fill: impl Fn(*mut u8),
+) -> bool {
     let mine = t.with_wl(me.tid);
     // E2: M after the lock, which is needed to set it.
     if ch.cas_t(t, mine).is_err() || ch.m().valid() {
@@ -129,7 +183,7 @@ fn first(me: &Me, ch: &Channel, t: T, (n, most): (usize, u64), fill: impl Fn(*mu
             policy::cannot_keep(&ch.writer);
         }
     }
-    append(me, ch, mine, then, (n, most), fill)
+    append(me, ch, mine, then, (n, most), lease, fill)
 }
 
 /// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
@@ -140,6 +194,7 @@ fn append(
     t: T,
     then: T,
     (n, most): (usize, u64),
+    lease: &mut WriteLease,
     fill: impl Fn(*mut u8),
 ) -> bool {
     let Some(ring) = ch.ring(&me.domain) else {
@@ -169,67 +224,97 @@ fn append(
         return false;
     }
     policy::flowed(&ch.writer);
+    let left = ring.room() - used - n as u64;
+    let next = (to.wrapping_add(n), wrap - n);
+    *lease = WriteLease::after(
+        me,
+        ch,
+        ring,
+        then.with_w(t.w()).plus(n),
+        next,
+        pos + n as u64,
+        left,
+    );
     true
 }
 
-/// All of a read, where so much was published when a reader last looked at T: then T, which writers are changing on another
-/// CPU, need not be looked at. W only grows, and a closed channel has R where W was; so what lies between R and a W of any
-/// time is there as long as R stands, which the CAS on H proves. False: not done.
+/// Where the byte at R is, and how many from there on were published, in one piece, when a reader last looked at T; `None` if they
+/// are fewer than `n`, or the readers' side is held, or K is next.
+///
+/// T, which writers are changing on another CPU, need not be looked at: W only grows, and a closed channel has R where W was; so
+/// what lies between R and a W of any time is there as long as R stands, which the CAS on H proves.
 #[inline]
-pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize)) -> bool {
-    let h = ch.h();
-    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    if want as u64 > n.min(policy::piece(me) as u64) || h.held() || ch.m().valid() {
-        return false;
+fn ahead(me: &Me, ch: &Channel, h: H, n: usize, lease: &ReadLease) -> Option<(*const u8, usize)> {
+    if ch.m().valid() {
+        return None;
     }
-    let Some(ring) = ch.ring(&me.domain) else {
+    lease.bytes(h, n).or_else(|| {
+        let there = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
+        if h.held() || there < n as u64 {
+            return None;
+        }
+        let ring = ch.ring(&me.domain)?;
+        let (from, run) = ring.run(h.r());
+        // A peer may have written anything there.
+        (there <= ring.bytes() && run >= n).then_some((from.cast_const(), run.min(there as usize)))
+    })
+}
+
+/// All of a read, where so much was published when a reader last looked. False: not done.
+#[inline]
+pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadLease) -> bool {
+    let h = ch.h();
+    let Some((from, run)) = ahead(me, ch, h, want, lease) else {
         return false;
     };
-    let (from, wrap) = ring.run(h.r());
-    if n > ring.bytes() || wrap < want || !(me.access)(to, want, true) {
+    if want > policy::piece(me) || !(me.access)(to, want, true) {
         return false;
     }
-    if n > (2 * want + AHEAD) as u64 {
+    if run > 2 * want + AHEAD {
         fetch(from.wrapping_add(AHEAD), want);
     }
     // SAFETY: asked above; [r, r + want) is published and not yet released.
     unsafe { move_short(to as *mut u8, from, want) };
-    if !ch.cas_h(h, H::free(h.r() + want as u64)) {
+    passed(ch, h, (from, run), want, lease)
+}
+
+/// R goes on by `n` bytes, of the `run` at `from`. False: another reader took them.
+#[inline]
+fn passed(
+    ch: &Channel,
+    h: H,
+    (from, run): (*const u8, usize),
+    n: usize,
+    lease: &mut ReadLease,
+) -> bool {
+    let r = h.r() + n as u64;
+    if !ch.cas_h(h, H::free(r)) {
         return false;
     }
-    ch.reader.0.count(want);
+    ch.reader.0.count(n);
+    *lease = ReadLease::after(r, from.wrapping_add(n), run - n);
     true
 }
 
 /// The next record into `b`, where all of it was published when a receiver last looked at T. `None`: nothing was taken.
 #[inline]
-pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
+pub fn take(me: &Me, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Option<Head> {
     let h = ch.h();
     // EDGE L1 <- L0: after H (record.rs).
-    let locked = ch.readers.0.record.load(Acquire) != 0;
-    let n = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
-    if n < HEAD as u64 || h.held() || locked || ch.m().valid() {
+    if ch.readers.0.record.load(Acquire) != 0 {
         return None;
     }
-    let ring = ch.ring(&me.domain)?;
-    let (from, wrap) = ring.run(h.r());
-    if n > ring.bytes() || wrap < HEAD {
-        return None;
-    }
-    // SAFETY: `wrap` bytes of the ring begin there; read once, by value.
+    let (from, run) = ahead(me, ch, h, HEAD, lease)?;
+    // SAFETY: `run` bytes of the ring begin there; read once, by value.
     let head = Head::from_bytes(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
     let whole = HEAD + head.len;
-    if (whole as u64) > n || whole > wrap || head.len > b.len() {
+    if whole > run || head.len > b.len() {
         return None;
     }
-    if n > (2 * whole + AHEAD) as u64 {
+    if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole);
     }
     // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it).
     unsafe { move_short(b.as_mut_ptr(), from.add(HEAD), head.len) };
-    if !ch.cas_h(h, H::free(h.r() + whole as u64)) {
-        return None;
-    }
-    ch.reader.0.count(whole);
-    Some(head)
+    passed(ch, h, (from, run), whole, lease).then_some(head)
 }

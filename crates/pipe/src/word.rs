@@ -76,6 +76,11 @@ impl T {
     pub fn with_w(self, w: u32) -> T {
         T(self.0 & !0xffff_ffff | w as u64)
     }
+    /// W further by `n` bytes.
+    #[inline]
+    pub fn plus(self, n: usize) -> T {
+        self.with_w(self.w().wrapping_add(n as u32))
+    }
     pub fn with_wl(self, tid: u32) -> T {
         T(self.0 & !(TID << 32 | Self::KEPT) | (tid as u64 & TID) << 32)
     }

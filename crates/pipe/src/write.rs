@@ -142,7 +142,7 @@ pub fn finish(ch: &Channel, ret: Ret) {
 /// `beside`: they were put beside T too.
 #[inline]
 pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize, beside: bool) -> bool {
-    let then = then.with_w(t.w().wrapping_add(n as u32));
+    let then = then.with_w(t.w()).plus(n);
     kept::remember(ch, then);
     let cas = if beside {
         Channel::cas_t

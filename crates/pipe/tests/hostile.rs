@@ -11,6 +11,7 @@ use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, clusters, handback, quick, read, write};
@@ -70,6 +71,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
     let (r, w) = (fds[0] as usize, fds[1] as usize);
     let mut b = vec![7u8; 100_000];
     let mut x = 1;
+    let (mut wrote, mut read) = (WriteLease::NONE, ReadLease::NONE);
     loop {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
@@ -78,9 +80,9 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         let short = (v[0].base, 1 + v[0].len % 256);
         match random(&mut x) % 20 {
             16..18 => {
-                let _ = quick::read(&me, ch, short);
+                let _ = quick::read(&me, ch, short, &mut read);
             }
-            18.. if quick::write(&me, ch, w, short, u64::MAX).is_some() => {}
+            18.. if quick::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
             0 => handback::hand_back(&me, ch, r, false, byway_pipe::channel::Why::Control),
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);

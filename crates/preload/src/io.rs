@@ -6,6 +6,7 @@ use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
 use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
+use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, handback, kept, policy, quick, quiet, read, write};
@@ -135,10 +136,16 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     if f.vectors == 1 {
         let Iov { base, len } = f.iov[0];
         let whole = (base, len);
+        // A handler over a write would find the thread's own half changed.
+        let mut none = WriteLease::NONE;
+        let wrote = match me.handlers {
+            true => &mut none,
+            false => tls::get().wrote(),
+        };
         let done = match writes {
             _ if len == 0 => None,
-            true => quick::write(&me, ch, f.fd, whole, u64::MAX),
-            false => quick::read(&me, ch, whole).then_some(len as Ret),
+            true => quick::write(&me, ch, f.fd, whole, u64::MAX, wrote),
+            false => quick::read(&me, ch, whole, &mut { ReadLease::NONE }).then_some(len as Ret),
         };
         if let Some(r) = done {
             return finished(f, r);

@@ -3,8 +3,9 @@
 //! Invariant: zero is the right start for a new thread. A vfork child shares its parent's block while the parent
 //! sleeps, which is how it is told from the parent: the thread id in the block is not its own.
 //! Not here: anything that outlives a thread.
+use byway_pipe::lease::WriteLease;
 use core::arch::{asm, global_asm};
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 
 global_asm!(
     ".section .tbss.byway,\"awT\",@nobits",
@@ -12,9 +13,9 @@ global_asm!(
     ".hidden byway_tls",
     ".globl byway_tls",
     ".type byway_tls, @object",
-    ".size byway_tls, 192",
+    ".size byway_tls, 256",
     "byway_tls:",
-    ".zero 192",
+    ".zero 256",
     ".text",
 );
 
@@ -35,9 +36,21 @@ pub struct Tls {
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
+    /// Of the thread's last short write. A read has none: its pipe may be another one by the next.
+    wrote: UnsafeCell<WriteLease>,
 }
 
-const _: () = assert!(size_of::<Tls>() <= 192);
+impl Tls {
+    /// For one write, in a process without handlers: what came of it is there for the next.
+    #[expect(clippy::mut_from_ref, reason = "the block is the thread's alone")]
+    pub fn wrote(&self) -> &mut WriteLease {
+        // SAFETY: the block is the thread's alone; one call of quick.rs has this at a time, which no handler interrupts, and which
+        // does not come back here.
+        unsafe { &mut *self.wrote.get() }
+    }
+}
+
+const _: () = assert!(size_of::<Tls>() <= 256);
 
 /// What the entry code must know to make a call that T does not count (crate pipe, quiet.rs).
 #[repr(C)]

@@ -46,6 +46,7 @@ pub const BUCKET_STATE: usize = 4;
 pub const BUCKET_ITEMS: usize = 16;
 
 /// This thread's area, if the C library registered it (glibc 2.35 and later, unless switched off).
+#[inline]
 pub fn area() -> Option<&'static Area> {
     if cfg!(miri) {
         // It has no such symbols.

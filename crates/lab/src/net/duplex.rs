@@ -41,7 +41,7 @@ pub trait Carrier {
 }
 
 /// A side in the hands of a process: of a socket, or of two links.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Duplex {
     to: End,
     from: End,

@@ -9,10 +9,12 @@ use byway_mem::layout::SLABS;
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, policy, quick, quiet, read, write};
 use byway_sys::{barrier, file, process};
+use std::cell::Cell;
 use std::io;
 
 /// A pipe that the core knows; processes that are forked after it was made share it.
@@ -70,6 +72,8 @@ impl Pipe {
     pub fn writer(&self) -> End {
         End {
             me: self.me(),
+            wrote: Cell::new(WriteLease::NONE),
+            was_read: Cell::new(ReadLease::NONE),
             pipe: *self,
         }
     }
@@ -79,9 +83,12 @@ impl Pipe {
 }
 
 /// An end of a pipe in the hands of the thread that asked for it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct End {
     me: Me,
+    /// Of what it wrote, and read, last.
+    wrote: Cell<WriteLease>,
+    was_read: Cell<ReadLease>,
     pipe: Pipe,
 }
 
@@ -105,7 +112,9 @@ impl End {
             return result(unsafe { libc::write(fd as i32, b.as_ptr().cast(), b.len()) });
         }
         let whole = (b.as_ptr() as usize, b.len());
-        if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX) {
+        // SAFETY: an end is one thread's, and nothing below comes back here.
+        let lease = unsafe { &mut *self.wrote.as_ptr() };
+        if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
             return said(n);
         }
         self.write_on(b)
@@ -165,11 +174,10 @@ impl End {
     /// read(2).
     #[inline]
     pub fn read(&self, b: &mut [u8]) -> io::Result<usize> {
-        if quick::read(
-            &self.me,
-            self.pipe.channel,
-            (b.as_mut_ptr() as usize, b.len()),
-        ) {
+        let whole = (b.as_mut_ptr() as usize, b.len());
+        // SAFETY: as of a write.
+        let lease = unsafe { &mut *self.was_read.as_ptr() };
+        if quick::read(&self.me, self.pipe.channel, whole, lease) {
             return Ok(b.len());
         }
         self.read_on(b)

@@ -96,13 +96,14 @@ impl Link {
     /// The end of the thread that calls.
     pub fn writer(&self) -> End {
         match (self.core, self.kind) {
-            (Some(p), _) => End::Core(p.writer()),
+            (Some(p), _) => End::Core(Box::new(p.writer())),
             (None, Kind::Vmsplice) => End::Splice(self.w),
             _ => End::Fd(self.w),
         }
     }
     pub fn reader(&self) -> End {
-        self.core.map_or(End::Fd(self.r), |p| End::Core(p.reader()))
+        self.core
+            .map_or(End::Fd(self.r), |p| End::Core(Box::new(p.reader())))
     }
 }
 
@@ -164,11 +165,11 @@ fn fifo() -> Result<[i32; 2], Failure> {
 }
 
 /// An end, as the thread that works with it has it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum End {
     Fd(i32),
     Splice(i32),
-    Core(direct::End),
+    Core(Box<direct::End>),
 }
 
 impl End {

@@ -7,10 +7,13 @@ use byway_mem::layout::{Geometry, SLABS};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
+use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, quick, read, write};
 use byway_sys::{file, process};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// A new domain of this process and its children.
 pub fn domain() -> Domain {
@@ -63,9 +66,13 @@ pub struct Pipe {
     pub w: usize,
 }
 
-/// A new one.
+/// A new one, in a domain of its own.
 pub fn pipe() -> Pipe {
-    let d = domain();
+    pipe_in(domain())
+}
+
+/// A new one.
+pub fn pipe_in(d: Domain) -> Pipe {
     let mut fds = [0i32; 2];
     // SAFETY: pipe(2) fills two ints.
     assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
@@ -93,11 +100,16 @@ impl Pipe {
         }
     }
 
-    /// write(2).
+    /// write(2), by a thread that has one lease for all that it writes to, as under the preload library.
     pub fn put(&self, b: &[u8]) -> isize {
+        thread_local!(static WROTE: RefCell<WriteLease> = const { RefCell::new(WriteLease::NONE) });
+        WROTE.with_borrow_mut(|lease| self.put_leased(b, lease))
+    }
+    /// The same by an end that has its own.
+    pub fn put_leased(&self, b: &[u8], lease: &mut WriteLease) -> isize {
         let me = self.me();
         let whole = (b.as_ptr() as usize, b.len());
-        if let Some(n) = quick::write(&me, self.ch, self.w, whole, u64::MAX) {
+        if let Some(n) = quick::write(&me, self.ch, self.w, whole, u64::MAX, lease) {
             return n;
         }
         let v = [Iov {
@@ -153,10 +165,19 @@ impl Pipe {
             }
         }
     }
-    /// read(2).
+    /// read(2), by a thread that has one end of each pipe.
     pub fn get(&self, b: &mut [u8]) -> isize {
+        thread_local!(static READ: RefCell<HashMap<usize, ReadLease>> = RefCell::default());
+        READ.with_borrow_mut(|all| {
+            let ch = &raw const *self.ch as usize;
+            self.get_leased(b, all.entry(ch).or_insert(ReadLease::NONE))
+        })
+    }
+    /// The same by an end of the caller's.
+    pub fn get_leased(&self, b: &mut [u8], lease: &mut ReadLease) -> isize {
         let me = self.me();
-        if quick::read(&me, self.ch, (b.as_mut_ptr() as usize, b.len())) {
+        let whole = (b.as_mut_ptr() as usize, b.len());
+        if quick::read(&me, self.ch, whole, lease) {
             return b.len() as isize;
         }
         let v = [Iov {

@@ -1,0 +1,145 @@
+//! What the last short write, or read, of an end found out, for its next one: where in memory it goes on, and how far.
+//!
+//! Invariant: a lease is used only while the word that it was taken under stands. A writer's: T is as its last write left it, kept
+//! by the same thread, and nobody has written since; then room and memory are there as they were, for whoever takes memory
+//! away takes the lock, and readers only make room. A reader's: R is where its last read left it; then what was published
+//! behind R still is, and has its memory. A lease is the process's own: nothing that a peer writes moves an address in it.
+//! Not here: what else is asked before each write and read, and the steps that make them count (quick.rs).
+use crate::Me;
+use crate::channel::Channel;
+use crate::kept;
+use crate::ring::{Ring, SLACK};
+use crate::word::{H, T};
+use byway_mem::layout::Keeper;
+
+/// A keeper's. One belongs to each end that writes.
+#[derive(Clone, Copy)]
+pub struct WriteLease {
+    /// T as the last write left it.
+    pub(crate) t: T,
+    /// Bytes that the channel had carried then: T alone would come again with its 32 bits of W.
+    carried: u64,
+    /// Where the next byte goes, its position, and how many may come before all is asked anew.
+    pub(crate) to: *mut u8,
+    pub(crate) pos: u64,
+    room: u32,
+    /// The channel's number, and the keeper's place (kept.rs).
+    pub(crate) number: u32,
+    pub(crate) keeper: Option<&'static Keeper>,
+}
+
+// SAFETY: the address is one of the domain, which every thread may know; whether a thread may write there T says.
+unsafe impl Send for WriteLease {}
+// SAFETY: as above; it changes through `&mut` alone.
+unsafe impl Sync for WriteLease {}
+
+impl WriteLease {
+    /// None.
+    pub const NONE: WriteLease = WriteLease {
+        t: T(0),
+        carried: 0,
+        to: core::ptr::null_mut(),
+        pos: 0,
+        room: 0,
+        number: 0,
+        keeper: None,
+    };
+
+    /// How many bytes may be written by it, if nobody else comes in between.
+    pub fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// After a write that left T as `t`, at position `pos` of a ring that has room for `left` bytes from there: `run` of them in
+    /// one piece from `to` on. None if the lock is not kept.
+    #[inline]
+    pub(crate) fn after(
+        me: &Me,
+        ch: &Channel,
+        ring: Ring,
+        t: T,
+        (to, run): (*mut u8, usize),
+        pos: u64,
+        left: u64,
+    ) -> WriteLease {
+        if t.keeper() == 0 {
+            return WriteLease::NONE;
+        }
+        // Behind each write there is memory for a pump.
+        let spare = match ring.has(pos.wrapping_add(run as u64 + SLACK - 1)) {
+            true => 0,
+            false => SLACK as usize,
+        };
+        WriteLease {
+            t,
+            carried: ch.writer.0.counted(),
+            to,
+            pos,
+            room: left.min(run.saturating_sub(spare) as u64) as u32,
+            number: kept::number(me, ch),
+            keeper: Some(me.domain.keeper(me.tid)),
+        }
+    }
+
+    /// Whether it may hold for a write of `n` bytes: said for certain only inside (kept.rs).
+    #[inline]
+    pub(crate) fn covers(&self, me: &Me, ch: &Channel, n: usize) -> bool {
+        n <= self.room as usize
+            && self.number == kept::number(me, ch)
+            && self.t.is_kept_by(me.tid)
+            && self.carried == ch.writer.0.counted()
+    }
+    /// `n` bytes were written.
+    #[inline]
+    pub(crate) fn go_on(&mut self, n: usize) {
+        self.t = self.t.plus(n);
+        self.carried = self.carried.wrapping_add(n as u64);
+        self.to = self.to.wrapping_add(n);
+        self.pos += n as u64;
+        self.room -= n as u32;
+    }
+    /// The next write asks for everything.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.room = 0;
+    }
+}
+
+/// A reader's. One belongs to each end that reads, and ends with it: the pipe is the same as long as somebody has it open.
+#[derive(Clone, Copy)]
+pub struct ReadLease {
+    /// H as the last read left it.
+    h: H,
+    /// Where the byte at R is, and how many are published from there on, in one piece.
+    from: *const u8,
+    run: u32,
+}
+
+// SAFETY: as of a `WriteLease`; what is read there counts only if R still stands then.
+unsafe impl Send for ReadLease {}
+// SAFETY: as above.
+unsafe impl Sync for ReadLease {}
+
+impl ReadLease {
+    /// None.
+    pub const NONE: ReadLease = ReadLease {
+        h: H(0),
+        from: core::ptr::null(),
+        run: 0,
+    };
+
+    /// After a read that left R at `r`, whose byte is at `from`, the first of `run` that are published.
+    #[inline]
+    pub(crate) fn after(r: u64, from: *const u8, run: usize) -> ReadLease {
+        ReadLease {
+            h: H::free(r),
+            from,
+            run: run as u32,
+        }
+    }
+    /// What it names, if it holds under `h`, and that is `n` bytes at least.
+    #[inline]
+    pub(crate) fn bytes(&self, h: H, n: usize) -> Option<(*const u8, usize)> {
+        (h == self.h && n <= self.run as usize).then_some((self.from, self.run as usize))
+    }
+}

@@ -1,0 +1,175 @@
+//! Leases: ends that go on where they stopped, while others write, read, give memory and the channel back in between.
+//!
+//! Not here: threads and processes, which all have leases (stream.rs, kept.rs); nonsense in the slot (hostile.rs).
+mod common;
+use byway_pipe::channel::Why;
+use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::{clusters, handback};
+use byway_sys::clock;
+use common::{Pipe, pipe, pipe_in};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// As many writes by one thread as make it the keeper.
+const MANY: usize = 3000;
+
+fn random(x: &mut u64) -> usize {
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    *x as usize >> 8
+}
+
+/// A pipe to which the calling thread has long written alone, and which is empty.
+fn kept() -> Pipe {
+    let p = pipe();
+    long_written(&p);
+    p
+}
+
+fn long_written(p: &Pipe) {
+    let mut b = [0; 16];
+    for _ in 0..MANY {
+        assert_eq!(p.put(&b), 16);
+        assert_eq!(p.get(&mut b), 16);
+    }
+}
+
+/// A lease of the keeper, which is the calling thread. Now and then a write looks whether a reader is there, and brings none.
+fn lease(p: &Pipe) -> WriteLease {
+    let mut lease = WriteLease::NONE;
+    for _ in 0..1000 {
+        assert_eq!(p.put_leased(&[0; 64], &mut lease), 64);
+        assert_eq!(p.get(&mut [0; 64]), 64);
+        if lease.room() > 1000 {
+            return lease;
+        }
+    }
+    panic!("none after a thousand writes");
+}
+
+#[test]
+fn a_keeper_has_one() {
+    let p = kept();
+    let gone_by = |p: &Pipe| {
+        let mut lease = lease(p);
+        let room = lease.room();
+        assert_eq!(p.put_leased(&[1; 64], &mut lease), 64);
+        assert_eq!(p.get(&mut [0; 64]), 64);
+        lease.room() == room - 64
+    };
+    assert!((0..100).any(|_| gone_by(&p)));
+    let mut lease = lease(&p);
+    for n in 1..=2 {
+        assert_eq!(p.put_leased(&[n; 64], &mut lease), 64);
+    }
+    let (mut b, mut read) = ([0; 32], ReadLease::NONE);
+    for want in [1, 1, 2, 2] {
+        assert_eq!(p.get_leased(&mut b, &mut read), 32);
+        assert_eq!(b, [want; 32]);
+    }
+}
+
+#[test]
+fn of_one_channel_is_none_of_another() {
+    let p = kept();
+    let q = pipe_in(p.d);
+    long_written(&q);
+    let mut lease = WriteLease::NONE;
+    for n in 0..200u8 {
+        let (first, second) = if n % 3 == 0 { (&p, &q) } else { (&q, &p) };
+        assert_eq!(first.put_leased(&[n; 40], &mut lease), 40);
+        assert_eq!(second.put_leased(&[!n; 50], &mut lease), 50);
+        let mut b = [0; 100];
+        assert_eq!((first.get(&mut b), &b[..40]), (40, &[n; 40][..]));
+        assert_eq!((second.get(&mut b), &b[..50]), (50, &[!n; 50][..]));
+    }
+}
+
+#[test]
+fn ends_with_the_thread_that_kept() {
+    let p = kept();
+    let mut lease = lease(&p);
+    assert_eq!(p.put_leased(&[1; 64], &mut lease), 64);
+    // Another thread with the very lease: the lock is not its own.
+    std::thread::scope(|s| {
+        s.spawn(|| assert_eq!(p.put_leased(&[2; 64], &mut lease), 64));
+    });
+    assert_eq!(p.put_leased(&[3; 64], &mut lease), 64);
+    let mut b = [0; 64];
+    for want in 1..=3 {
+        assert_eq!((p.get(&mut b), b), (64, [want; 64]));
+    }
+}
+
+#[test]
+fn writes_nowhere_once_its_memory_is_anothers() {
+    let p = kept();
+    let me = p.me();
+    let (mut lease, mut b) = (lease(&p), vec![0; 60_000]);
+    handback::hand_back(&me, p.ch, p.r, false, Why::Control);
+    clusters::trim(&me, &clusters::user(&me), p.ch);
+    assert!(!clusters::has_any(p.ch));
+    // The next to ask for memory gets what went last.
+    let q = pipe_in(p.d);
+    long_written(&q);
+    assert_eq!(q.put(&vec![7; b.len()]), b.len() as isize);
+    // Else it asks the kernel for its reader first, and then for everything.
+    p.ch.writer.0.looked.store(clock::now(), Relaxed);
+    assert_eq!(p.put_leased(&[2; 64], &mut lease), 64);
+    assert_eq!(q.get(&mut b), b.len() as isize);
+    assert!(b.iter().all(|&x| x == 7));
+    assert_eq!((p.get(&mut b), &b[..64]), (64, &[2; 64][..]));
+}
+
+/// Three writing and three reading ends of one thread, in any order, among whatever else happens to a channel.
+#[test]
+fn in_any_order() {
+    for seed in 1..=40 {
+        let p = kept();
+        let me = p.me();
+        let mut x = seed * 0x9E37_79B9;
+        let mut wrote = [WriteLease::NONE; 3];
+        let mut read = [ReadLease::NONE; 3];
+        let mut there = VecDeque::new();
+        let (mut next, mut leased) = (0u32, 0);
+        for _ in 0..4000 {
+            // Few changes, or no lease lives long.
+            match random(&mut x) % 200 {
+                0 => handback::hand_back(&me, p.ch, p.r, false, Why::Control),
+                1..4 => drop(clusters::trim(&me, &clusters::user(&me), p.ch)),
+                4..8 if there.len() < 20_000 => {
+                    let b = bytes(&mut next, &mut there, 5000 + random(&mut x) % 9000);
+                    assert_eq!(p.put(&b), b.len() as isize);
+                }
+                8..110 if there.len() < 40_000 => {
+                    let n = 1 + random(&mut x) % if x & 1 == 0 { 60 } else { 900 };
+                    let b = bytes(&mut next, &mut there, n);
+                    let lease = &mut wrote[random(&mut x) % 3];
+                    let room = lease.room();
+                    assert_eq!(p.put_leased(&b, lease), n as isize);
+                    leased += usize::from(room > 0 && lease.room() + n == room);
+                }
+                _ if !there.is_empty() => {
+                    let mut b = vec![0; 1 + random(&mut x) % 700];
+                    let n = p.get_leased(&mut b, &mut read[random(&mut x) % 3]) as usize;
+                    assert!(n > 0 && n <= there.len(), "seed {seed}: {n}");
+                    let want: Vec<u8> = there.drain(..n).collect();
+                    assert_eq!(b[..n], want, "seed {seed}");
+                }
+                _ => {}
+            }
+        }
+        assert!(leased > 50, "seed {seed}: {leased} writes went by a lease");
+    }
+}
+
+/// The next `n` bytes of the stream.
+fn bytes(next: &mut u32, there: &mut VecDeque<u8>, n: usize) -> Vec<u8> {
+    let b: Vec<u8> = (0..n as u32)
+        .map(|i| (next.wrapping_add(i).wrapping_mul(0x9E37_79B1) >> 24) as u8)
+        .collect();
+    *next = next.wrapping_add(n as u32);
+    there.extend(&b);
+    b
+}
