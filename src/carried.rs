@@ -117,11 +117,12 @@ impl Carried {
         }
     }
 
-    /// The same in place, for what does not wait.
+    /// The same in place, for calls that take no longer than a copy of it would.
     #[inline]
-    pub fn mine(&mut self) -> &Me {
+    pub fn mine(&mut self, spin: bool) -> (&Carried, &Me) {
         self.me.tid = thread::ids().tid;
-        &self.me
+        self.me.spin = spin;
+        (self, &self.me)
     }
 
     /// The position behind what this process has just written, or what others have since.

@@ -152,6 +152,14 @@ impl Reader {
     /// The beginning of a call, and the end of being counted as asleep. The call ends with the value.
     #[inline]
     pub(crate) fn turn(&mut self) -> Turn {
+        if self.arms.are_none() {
+            return Turn::UNWATCHED;
+        }
+        self.turn_armed()
+    }
+
+    #[inline(never)]
+    fn turn_armed(&mut self) -> Turn {
         if let (Some(a), Some(c)) = (self.arms.take(), self.carried) {
             read::finish(&c.me(false), c.channel, a, EAGAIN);
         }
@@ -195,19 +203,19 @@ impl Reader {
         if is_held(c) {
             return Err(busy());
         }
-        let ch = c.channel;
+        let (c, me) = c.mine(or != OrElse::Return);
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if quick::read(c.mine(), ch, whole, &mut self.lease) {
+        if quick::read(me, c.channel, whole, &mut self.lease) {
             return Ok(Some(b.len()));
         }
-        let (me, fd) = (c.me(or != OrElse::Return), number(&self.fd));
+        let fd = number(&self.fd);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
         let mut armed = Armed::NOT;
         let at = Cursor::new(&v);
-        match read::read(&me, c.channel, fd, at, b.len(), 0, &mut armed) {
+        match read::read(me, c.channel, fd, at, b.len(), 0, &mut armed) {
             Step::Done(n) => said(n).map(Some),
             step => {
                 let c = *c;

@@ -197,32 +197,32 @@ impl Receiver {
     /// What is there; `None`: nothing, and the reader is armed.
     #[inline]
     fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
-        if let Some(m) = self.kept.take() {
+        if self.kept.is_some() {
+            let m = self.kept.take();
             self.tell();
-            return Ok(Some(Next::Message(m)));
+            return Ok(m.map(Next::Message));
         }
         let _turn = self.reader.turn();
         let Some(c) = &mut self.reader.carried else {
             return self.piecewise(None, b, false);
         };
+        let (c, me) = c.mine(spin);
         let ch = c.channel;
-        if let Some(h) = quick::take(c.mine(), ch, b, &mut self.reader.lease) {
-            return match h.kind {
-                COPIED => Ok(Some(Next::Bytes(h.len))),
-                _ => granted(c, h, &b[..h.len]).map(Some),
-            };
+        if let Some(h) = quick::take(me, ch, b, &mut self.reader.lease) {
+            return taken(c, h, b);
         }
-        let me = c.me(spin);
         let mut waited = !spin;
         loop {
-            match record::take(&me, ch, b) {
-                Found::Taken(h) if h.kind == COPIED => return Ok(Some(Next::Bytes(h.len))),
-                Found::Taken(h) => return granted(c, h, &b[..h.len]).map(Some),
+            if let Some(h) = record::take_beside(me, ch, b) {
+                return taken(c, h, b);
+            }
+            match record::take(me, ch, b) {
+                Found::Taken(h) => return taken(c, h, b),
                 Found::Long(h) if h.kind == COPIED => return Err(too_long()),
                 // A grant's few bytes have room of their own.
                 Found::Long(_) => {
                     let mut own = [0; Sender::INLINE];
-                    if let Found::Taken(h) = record::take(&me, ch, &mut own) {
+                    if let Found::Taken(h) = record::take(me, ch, &mut own) {
                         let m = match h.kind {
                             COPIED => Next::Message(Message::Copied(own[..h.len].to_vec())),
                             _ => granted(c, h, &own[..h.len])?,
@@ -236,7 +236,7 @@ impl Receiver {
                     let ready = || record::changed(ch, was);
                     if !waited && !was.closed() && !ch.m().valid() {
                         waited = true;
-                        if policy::reader_waits(&me, ch, ready) {
+                        if policy::reader_waits(me, ch, ready) {
                             continue;
                         }
                     }
@@ -323,6 +323,15 @@ impl Receiver {
             }
         }
         Ok(())
+    }
+}
+
+/// A record whose bytes are in `b`.
+#[inline]
+fn taken(c: &Carried, h: Head, b: &[u8]) -> io::Result<Option<Next>> {
+    match h.kind {
+        COPIED => Ok(Some(Next::Bytes(h.len))),
+        _ => granted(c, h, &b[..h.len]).map(Some),
     }
 }
 

@@ -133,6 +133,12 @@ impl Arms {
         }
     }
 
+    /// Whether nobody is armed, nor watches.
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        matches!(self, Arms::Own(None))
+    }
+
     /// No longer armed; what it was armed with.
     pub fn take(&mut self) -> Option<Armed> {
         let now = match self {
@@ -157,6 +163,9 @@ impl Arms {
 pub struct Turn(Option<Arc<Watch>>);
 
 impl Turn {
+    /// One that no queue need know of.
+    pub const UNWATCHED: Turn = Turn(None);
+
     /// Begins one; after `Arms::take`.
     #[inline]
     pub fn of(arms: &Arms) -> Turn {

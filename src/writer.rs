@@ -176,7 +176,7 @@ impl Writer {
                     return None;
                 }
                 quick::record(
-                    c.mine(),
+                    c.mine(false).1,
                     ch,
                     number(&self.fd),
                     head,
@@ -215,10 +215,11 @@ impl Writer {
         if is_held(c) {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
+        let (c, me) = c.mine(spin);
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
         if *done == 0
-            && let Some(n) = quick::write(c.mine(), ch, fd, whole, most, &mut self.lease)
+            && let Some(n) = quick::write(me, ch, fd, whole, most, &mut self.lease)
         {
             return match n {
                 EAGAIN => Tried::Full,
@@ -229,7 +230,6 @@ impl Writer {
                 }
             };
         }
-        let me = c.me(spin);
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),
@@ -240,7 +240,7 @@ impl Writer {
             done: *done,
         };
         p.at.advance(*done);
-        let step = write::write_within(&me, ch, fd, &mut p, most);
+        let step = write::write_within(me, ch, fd, &mut p, most);
         *done = p.done;
         match step {
             Step::Done(n) if n >= 0 && p.done == p.want => Tried::All,

@@ -11,7 +11,7 @@ one() { # round, program, prefix...
   timeout -k 5 300 "$@" "$program" </dev/null >"$log" 2>&1 || echo "not ok: status $?" >>"$log"
 }
 for i in $(seq "$rounds"); do
-  for t in fifo_hangup fifo_misc fifo_open fifo_create fifo_io fifo_wrap; do
+  for t in fifo_hangup fifo_misc fifo_open fifo_joins fifo_create fifo_io fifo_eof fifo_wrap; do
     while [ "$(jobs -rp | wc -l)" -ge 6 ]; do wait -n; done
     one "$i" "$t" "$@" &
   done

@@ -1,6 +1,6 @@
-/* Checks: poll, ppoll, select, epoll and SIGIO tell the truth about both ends of a FIFO, before and after
+/* Checks: poll, ppoll, select and SIGIO tell the truth about both ends of a FIFO, before and after
  * heavy traffic, and wake who waits. The five FreeBSD problem reports on FIFOs are cases by their number
- * (74242 is in fifo_create.c). Does not check: io_uring, POLLRDHUP. */
+ * (74242 is in fifo_create.c). Does not check: epoll itself (fifo_epoll.c), io_uring, POLLRDHUP. */
 #include "fifo_common.h"
 #include "readiness.h"
 static volatile int *S;
@@ -239,151 +239,6 @@ static void hangup_and_back(void) {
         heat(p[0], p[1]);
     }
 }
-static void epoll_level(void) {
-    int p[2];
-    const char *f = mkff(p);
-    int e = ep(p[0], EPOLLIN), o = ep(p[1], EPOLLOUT);
-    IS(ew(e, 0), 0);
-    IS(ew(o, 0), EPOLLOUT);
-    put(p[1], 2, 0);
-    IS(ew(e, -1), EPOLLIN);
-    IS(ew(e, -1), EPOLLIN);
-    get(p[0], 1, 0);
-    IS(ew(e, 0), EPOLLIN);
-    get(p[0], 1, 1);
-    IS(ew(e, 0), 0);
-    size_t n = fill_up(p[1], 0);
-    IS(ew(o, 0), 0);
-    get(p[0], n, 0);
-    IS(ew(o, 0), EPOLLOUT);
-    put(p[1], 2, 0);
-    close(p[1]);
-    IS(ew(e, -1), EPOLLIN | EPOLLHUP);
-    get(p[0], 2, 0);
-    IS(ew(e, -1), EPOLLHUP);
-    close(o);
-}
-/* EV_CLEAR of the seed's kqueue is EPOLLET; EV_ONESHOT is EPOLLONESHOT. */
-static void epoll_edge_as_ev_clear(void) {
-    int p[2];
-    const char *f = mkff(p);
-    int e = ep(p[0], EPOLLIN | EPOLLET);
-    IS(ew(e, 0), 0);
-    for (int i = 0; i < 5; i++) {
-        put(p[1], 2, i * 2);
-        IS(ew(e, 1000), EPOLLIN);
-        IS(ew(e, 0), 0);
-    }
-    get(p[0], 5, 0);
-    IS(ew(e, 0), 0); /* reading a part gives no event */
-    get(p[0], 5, 5);
-    put(p[1], 1, 0);
-    IS(ew(e, 1000), EPOLLIN);
-    close(p[1]);
-    IS(ew(e, 1000), EPOLLIN | EPOLLHUP);
-    IS(ew(e, 0), 0);
-    get(p[0], 1, 0);
-    p[1] = OPEN(f, O_WRONLY);
-    ew(e, 0);
-    put(p[1], 1, 0);
-    IS(ew(e, 1000), EPOLLIN);
-    IS(ew(e, 0), 0);
-}
-static void epoll_edge_of_the_writer(void) {
-    int p[2];
-    const char *f = mkff(p);
-    size_t n = fill_up(p[1], 0);
-    int e = ep(p[1], EPOLLOUT | EPOLLET);
-    IS(ew(e, 0), 0);
-    get(p[0], n, 0);
-    IS(ew(e, 1000), EPOLLOUT);
-    IS(ew(e, 0), 0);
-    fill_up(p[1], 0);
-    close(p[0]);
-    IS(ew(e, 1000), EPOLLERR);
-    IS(ew(e, 0), 0);
-}
-static void epoll_oneshot_as_ev_oneshot(void) {
-    int p[2];
-    const char *f = mkff(p);
-    struct epoll_event v = {.events = EPOLLIN | EPOLLONESHOT};
-    int e = ep(p[0], EPOLLIN | EPOLLONESHOT);
-    put(p[1], 1, 0);
-    IS(ew(e, 1000), EPOLLIN);
-    put(p[1], 1, 1);
-    IS(ew(e, 0), 0);
-    epoll_ctl(e, EPOLL_CTL_MOD, p[0], &v);
-    IS(ew(e, 1000), EPOLLIN);
-    close(p[1]);
-    IS(ew(e, 0), 0);
-    epoll_ctl(e, EPOLL_CTL_MOD, p[0], &v);
-    IS(ew(e, 1000), EPOLLIN | EPOLLHUP);
-    IS(ew(e, 0), 0);
-    get(p[0], 2, 0);
-    p[1] = OPEN(f, O_WRONLY);
-    epoll_ctl(e, EPOLL_CTL_MOD, p[0], &v);
-    IS(ew(e, 0), 0);
-    put(p[1], 1, 0);
-    IS(ew(e, 1000), EPOLLIN);
-}
-static void epoll_exclusive(void) {
-    int p[2];
-    const char *f = mkff(p);
-    S = shared(4096);
-    pid_t c[3];
-    for (int i = 0; i < 3; i++)
-        if (!(c[i] = child())) {
-            int r = OPEN(f, O_RDONLY);
-            char x;
-            ew(ep(r, EPOLLIN | EPOLLEXCLUSIVE), 15000);
-            __sync_fetch_and_add(&S[0], 1);
-            IS(read(r, &x, 1), 1);
-            _exit(0);
-        }
-    for (int i = 0; i < 3; i++) wait_asleep(c[i]);
-    for (int i = 1; i <= 3;
-         i++) { /* each write wakes at least one; the others may sleep on beside the data */
-        double t = now();
-        while (S[0] < i) {
-            CHECK(now() - t < 10, "no exclusive waiter woke");
-            put(p[1], 1, 0);
-            for (int k = 0; k < 50 && S[0] < i; k++) usleep(200);
-        }
-    }
-    put(p[1], 3, 0);
-    for (int i = 0; i < 3; i++) REAP0(c[i]);
-}
-static void edges_from_another_process(void) {
-    enum { TOTAL = 3 << 20 };
-    const char *f = newfifo();
-    int r = OPEN(f, O_RDONLY | O_NONBLOCK);
-    int e = ep(r, EPOLLIN | EPOLLET);
-    pid_t c = child();
-    if (!c) {
-        close_range(3, ~0u, 0);
-        int w = OPEN(f, O_WRONLY | O_NONBLOCK), o = ep(w, EPOLLOUT | EPOLLET);
-        for (size_t n = 0; n < TOTAL;) {
-            ssize_t g = write(w, at(n), TOTAL - n < 9000 ? TOTAL - n : 9000);
-            CHECK(g > 0 || errno == EAGAIN, "write gave %zd", g);
-            if (g > 0)
-                n += g;
-            else
-                CHECK(ew(o, 15000), "an edge for the writer was lost at %zu", n);
-        }
-        _exit(0);
-    }
-    static char b[SEA];
-    size_t n = 0;
-    for (ssize_t g = -1; g;) {
-        CHECK(ew(e, 15000), "an edge for the reader was lost at %zu", n);
-        while ((g = read(r, b, 7000)) > 0) {
-            same(b, g, n);
-            n += g;
-        }
-    }
-    IS(n, TOTAL);
-    REAP0(c);
-}
 static void stream_by(int how) { /* 3 MiB, each call waited for */
     enum { TOTAL = 3 << 20 };
     const char *f = newfifo();
@@ -426,55 +281,6 @@ static void select_after_1_mib(void) { stream_by(1); }
 static void ppoll_after_1_mib(void) { stream_by(2); }
 static void pselect_after_1_mib(void) { stream_by(3); }
 static void epoll_after_1_mib(void) { stream_by(4); }
-static void registered_before_traffic(void) { /* epoll knows the FIFO before it is heavy, and after */
-    int p[2];
-    const char *f = newfifo();
-    open_both(f, p);
-    int l = ep(p[0], EPOLLIN), t = ep(p[0], EPOLLIN | EPOLLET), n = ep(l, EPOLLIN);
-    IS(ew(l, 0), 0);
-    flood(p[0], p[1], 1 << 20, 0);
-    ew(t, 0);
-    IS(ew(l, 0), 0);
-    IS(ew(n, 0), 0);
-    IS(ew(t, 0), 0);
-    put(p[1], 9, 0);
-    IS(ew(l, 1000), EPOLLIN);
-    IS(ew(n, 1000), EPOLLIN);
-    IS(ew(t, 1000), EPOLLIN);
-    get(p[0], 9, 0);
-    close(p[1]);
-    IS(ew(l, 1000), EPOLLHUP);
-    IS(ew(t, 1000), EPOLLHUP);
-}
-static void registered_by_another_opening(void) { /* who polls and who reads need not be the same */
-    int p[2];
-    const char *f = mkff(p);
-    S = shared(4096);
-    pid_t c = child();
-    if (!c) {
-        close_range(3, ~0u, 0);
-        int r = OPEN(f, O_RDONLY | O_NONBLOCK);
-        int e = ep(r, EPOLLIN);
-        S[0] = 1;
-        for (int i = 1; i <= 20; i++) {
-            IS(ew(e, 15000), EPOLLIN);
-            S[0] = i + 1;
-            UNTIL(S[1] == i);
-            IS(ew(e, 0), 0);
-            S[2] = i;
-        }
-        _exit(0);
-    }
-    UNTIL(S[0]);
-    for (int i = 1; i <= 20; i++) {
-        put(p[1], 5000, i);
-        UNTIL(S[0] == i + 1);
-        get(p[0], 5000, i);
-        S[1] = i;
-        UNTIL(S[2] == i);
-    }
-    REAP0(c);
-}
 static int expect(int sig, siginfo_t *si) { /* takes it, within 10 s */
     sigset_t s;
     struct timespec t = {10, 0};
@@ -588,9 +394,6 @@ static void many_at_once(void) { /* one poll and one epoll over 50 FIFOs */
 FIFO_MAIN(T(poll_bits), T(poll_of_a_writer_alone), T(poll_read_write), T(woken_by_data), T(woken_by_room),
           T(pr76525_pr94772_pr76144_close_of_the_writer_wakes),
           T(pr76525_pr94772_pr76144_close_of_the_reader_wakes), T(pr76144_select_sees_eof),
-          T(pr116770_no_writer_ever), ONCE(pr116770_waits_for_a_writer), T(hangup_and_back), T(epoll_level),
-          T(epoll_edge_as_ev_clear), T(epoll_edge_of_the_writer), T(epoll_oneshot_as_ev_oneshot),
-          T(epoll_exclusive), ONCE(edges_from_another_process), ONCE(poll_after_1_mib),
-          ONCE(select_after_1_mib), ONCE(ppoll_after_1_mib), ONCE(pselect_after_1_mib),
-          ONCE(epoll_after_1_mib), T(registered_before_traffic), T(registered_by_another_opening), T(sigio),
-          T(sigio_of_the_writer), T(ppoll_mask), T(many_at_once))
+          T(pr116770_no_writer_ever), ONCE(pr116770_waits_for_a_writer), T(hangup_and_back),
+          ONCE(poll_after_1_mib), ONCE(select_after_1_mib), ONCE(ppoll_after_1_mib), ONCE(pselect_after_1_mib),
+          ONCE(epoll_after_1_mib), T(sigio), T(sigio_of_the_writer), T(ppoll_mask), T(many_at_once))

@@ -1,4 +1,4 @@
-/* Shared by readiness.c and fifo_events.c, which include check.h first: what holds for either kind of pipe. */
+/* Shared by readiness.c, fifo_events.c and fifo_epoll.c, which include check.h first: what holds for either kind of pipe. */
 static volatile int hits;
 static void on(int s) { hits++; }
 /* ppoll opens its mask for its own time only: a blocked signal comes in, and one that stays blocked does not. */

@@ -14,11 +14,12 @@
 //! | watching.rs | an event queue among threads, other queues, forked children; streams that are read by what it tells |
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
-//! A peer of another program is this program again: `peer` plays the role that its environment names.
+//! ends.rs: pipes of the kernel's and ours, for one body. A peer of another program is this program again: `peer` plays the role that its environment names.
 mod asleep;
 mod buffered;
 mod death;
 mod duplex;
+mod ends;
 mod events;
 mod fifo;
 mod grants;

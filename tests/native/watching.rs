@@ -1,5 +1,6 @@
 //! An event queue at work: among threads, other queues and forked children, and streams that are read by what it tells.
-use crate::events::{In, each, next, now};
+use crate::ends::{In, each};
+use crate::events::{next, now};
 use crate::peer::byte;
 use byway::events::{Change, Event, Filter, Flags, Queue};
 use std::io::{ErrorKind, Read, Write};

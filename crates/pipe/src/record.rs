@@ -61,7 +61,7 @@ pub enum Found {
     Damaged,
 }
 
-/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `quick::take` before.
+/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `quick::take` and `take_beside` before.
 #[inline(never)]
 pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
@@ -72,11 +72,6 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
         }
         let r = h.r();
         let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
-        if there == 0
-            && let Some(head) = take_beside(me, ch, h, b)
-        {
-            return Found::Taken(head);
-        }
         let Some(ring) = ch.ring(&me.domain) else {
             return Found::Elsewhere;
         };
@@ -141,9 +136,15 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
     Head::from_bytes(b)
 }
 
-/// The next record, all of which stands beside T: of one who has had all that was seen of the stream.
+/// The next record into `b`, if all of it stands beside T: of one who has had all that was seen of the stream.
 #[inline]
-fn take_beside(me: &Me, ch: &Channel, h: H, b: &mut [u8]) -> Option<Head> {
+pub fn take_beside(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
+    let h = ch.h();
+    // EDGE L1 <- L0: after H, as in `take`.
+    let locked = ch.readers.0.record.load(Acquire) != 0;
+    if h.held() || locked || ch.reader.0.seen.load(Relaxed) != h.r() {
+        return None;
+    }
     let n = published(ch, h)?;
     let beside = ch.beside().look(h.r(), n)?;
     let head = Head::from_bytes(beside.first())?;
