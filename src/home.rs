@@ -12,7 +12,8 @@
 //! with the next `byway run`.
 //! unsafe: maps the domain. Not here: channels.
 use byway_folder as folder;
-use byway_folder::native::{self, MEMORY, empty, hold, lock, open};
+use byway_folder::native::{self, MEMORY, empty, open};
+use byway_folder::{hold, lock};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
 use byway_sys::{barrier, clock, process};

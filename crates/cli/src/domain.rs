@@ -39,7 +39,7 @@ impl Run {
         for _ in 0..5 {
             usable(&dir)?;
             // Another run may have ended, and removed the empty folder, in between.
-            let Ok(lock) = native::hold(&dir) else {
+            let Ok(lock) = byway_folder::hold(&dir) else {
                 continue;
             };
             if !dir.exists() {
@@ -254,7 +254,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let lock = self.path.parent().map(native::hold);
+        let lock = self.path.parent().map(byway_folder::hold);
         if members::leave(&self.domain, std::process::id()) {
             let _ = fs::remove_file(&self.path);
         }

@@ -6,8 +6,7 @@
 use crate::{domain, members, service};
 use byway_mem::audit;
 use byway_mem::domain::Domain;
-use byway_mem::layout::CHANNEL;
-use byway_mem::layout::{CPUS, Class, LOCKED, SLAB_BYTES};
+use byway_mem::layout::{CHANNEL, CPUS, Class, LOCKED, SLAB_BYTES};
 use byway_mem::reclaim;
 use byway_mem::stats::{self, Events};
 use serde::Serialize;

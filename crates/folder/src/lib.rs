@@ -1,12 +1,13 @@
 //! The user's folder of shared memory, which the runs' domains and the native library's have in common.
 //!
 //! Invariant: a folder is used only if it is this user's and nobody else can write into it.
-//! Not here: what lies in it. It is a crate of its own because it needs std, which the preload library's crates have not.
+//! Not here: what lies in it (a native domain's part: native.rs). It is a crate of its own because it needs std, which the preload library's crates have not.
 pub mod native;
 pub mod pipes;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -51,4 +52,31 @@ pub fn usable(dir: &Path) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Holds a folder until the value is dropped.
+///
+/// # Errors
+/// The kernel's: it is not there.
+pub fn hold(dir: &Path) -> io::Result<File> {
+    let f = File::open(dir)?;
+    lock(&f, libc::LOCK_EX)?;
+    Ok(f)
+}
+
+/// flock(2).
+///
+/// # Errors
+/// The kernel's; `WouldBlock` with LOCK_NB: somebody has it.
+pub fn lock(f: &File, how: i32) -> io::Result<()> {
+    loop {
+        // SAFETY: a descriptor of ours.
+        if unsafe { libc::flock(f.as_raw_fd(), how) } == 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
 }

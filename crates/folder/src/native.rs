@@ -1,11 +1,11 @@
-//! A native domain's folder: its lock, and what is left of one that nobody has any more.
+//! A native domain's folder: what lies in it, and what is left of one that nobody has any more.
 //!
 //! Invariant: nothing in it is removed but under the folder's lock, and only while nobody has a lock on `memory`, which every
 //! process that uses the domain holds through a mapping.
 //! Not here: joining, making (the library's home.rs). The locks are the same in every version, so that one may remove another's.
+use crate::lock;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,33 +17,6 @@ pub const MEMORY: &str = "memory";
 /// The folder of the domain of this version and pid name space, in the user's folder.
 pub fn folder(above: &Path, version: u32, space: u64) -> PathBuf {
     above.join(format!("{NATIVE}{version}-{space}"))
-}
-
-/// Holds a folder until the value is dropped.
-///
-/// # Errors
-/// The kernel's: it is not there.
-pub fn hold(dir: &Path) -> io::Result<File> {
-    let f = File::open(dir)?;
-    lock(&f, libc::LOCK_EX)?;
-    Ok(f)
-}
-
-/// flock(2).
-///
-/// # Errors
-/// The kernel's; `WouldBlock` with LOCK_NB: somebody has it.
-pub fn lock(f: &File, how: i32) -> io::Result<()> {
-    loop {
-        // SAFETY: a descriptor of ours.
-        if unsafe { libc::flock(f.as_raw_fd(), how) } == 0 {
-            return Ok(());
-        }
-        let e = io::Error::last_os_error();
-        if e.kind() != io::ErrorKind::Interrupted {
-            return Err(e);
-        }
-    }
 }
 
 /// Opens a file that is no link.
@@ -97,6 +70,7 @@ fn sweep_one(dir: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold;
 
     #[test]
     fn of_three_folders_the_used_one_stays() {

@@ -81,13 +81,20 @@ impl WriteLease {
         }
     }
 
-    /// Whether it may hold for a write of `n` bytes: said for certain only inside (kept.rs).
+    /// Whether it may hold for a write of `n` bytes into a ring that `most` fill; else it ends. Said for certain only inside
+    /// (kept.rs).
     #[inline]
-    pub(crate) fn covers(&self, me: &Me, ch: &Channel, n: usize) -> bool {
-        n <= self.room as usize
+    pub(crate) fn covers(&mut self, me: &Me, ch: &Channel, (n, most): (usize, u64)) -> bool {
+        let may = n <= self.room as usize
+            && most == u64::MAX
             && self.number == kept::number(me, ch)
             && self.t.is_kept_by(me.tid)
-            && self.carried == ch.writer.0.counted()
+            && self.carried == ch.writer.0.counted();
+        if !may {
+            // All is asked anew.
+            self.room = 0;
+        }
+        may
     }
     /// `n` bytes were written.
     #[inline]
@@ -97,11 +104,6 @@ impl WriteLease {
         self.to = self.to.wrapping_add(n);
         self.pos += n as u64;
         self.room -= n as u32;
-    }
-    /// The next write asks for everything.
-    #[inline]
-    pub(crate) fn end(&mut self) {
-        self.room = 0;
     }
 }
 

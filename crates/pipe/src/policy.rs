@@ -453,8 +453,8 @@ pub fn unwatched(me: &Me) -> bool {
     h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
-/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written often since the last look goes by it, a few
-/// times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
+/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written often since
+/// the last look goes by it, a few times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
 #[inline]
 pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
     let (w, head) = (&ch.writer.0, me.domain.header());

@@ -54,11 +54,9 @@ pub fn write(
     let may = || (me.access)(from, n, false);
     // SAFETY: `may` was asked before; the places are the caller's.
     let fill = |to| unsafe { move_short(to, from as *const u8, n) };
-    if most == u64::MAX && leased(me, ch, fd, n, lease, may, fill) {
-        return Some(n as Ret);
-    }
-    lease.end();
-    if let Some(t) = policy::to_ring(me, ch, n) {
+    if !lease.covers(me, ch, (n, most))
+        && let Some(t) = policy::to_ring(me, ch, n)
+    {
         return bell::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
     }
     write_by(me, ch, fd, (n, most), lease, may, fill).then_some(n as Ret)
@@ -83,11 +81,9 @@ pub fn record(
             move_short(to.add(HEAD), b.as_ptr(), b.len());
         }
     };
-    if most == u64::MAX && leased(me, ch, fd, n, lease, || true, fill) {
-        return Some(n as Ret);
-    }
-    lease.end();
-    if let Some(t) = policy::to_ring(me, ch, n) {
+    if !lease.covers(me, ch, (n, most))
+        && let Some(t) = policy::to_ring(me, ch, n)
+    {
         let v = [&head[..], b].map(|s| Iov {
             base: s.as_ptr() as usize,
             len: s.len(),
@@ -97,23 +93,43 @@ pub fn record(
     write_by(me, ch, fd, (n, most), lease, || true, fill).then_some(n as Ret)
 }
 
-/// A write of `n` bytes by a keeper whose lease covers them.
+/// A write of `n` bytes that `fill` puts into their places, if it `may`; by the lease, if that has not ended.
 #[inline]
-fn leased(
+fn write_by(
     me: &Me,
     ch: &Channel,
     fd: usize,
-    n: usize,
+    (n, most): (usize, u64),
     lease: &mut WriteLease,
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    if n > PIPE_BUF || !lease.covers(me, ch, n) || me.handlers || policy::is_look_due(me, ch) {
+    let is_leased = lease.room() > 0;
+    if !is_leased {
+        ch.expect_t();
+    }
+    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
         return false;
     }
     if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
         return false;
     }
+    if is_leased {
+        return leased(ch, n, lease, fill);
+    }
+    if me.keeps && kept::remembered(me, ch).is_some() {
+        let Some((_inside, t)) = kept::enter(me, ch) else {
+            return false;
+        };
+        return append(me, ch, t, t, (n, most), lease, fill);
+    }
+    let t = ch.t();
+    t.is_idle() && first(me, ch, t, (n, most), lease, fill)
+}
+
+/// The same by a keeper, whose lease covers it.
+#[inline]
+fn leased(ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn(*mut u8)) -> bool {
     let Some(_inside) = kept::enter_again(ch, lease) else {
         return false;
     };
@@ -130,34 +146,6 @@ fn leased(
     }
     lease.go_on(n);
     true
-}
-
-/// A write of `n` bytes that `fill` puts into their places, if it `may`.
-#[inline]
-fn write_by(
-    me: &Me,
-    ch: &Channel,
-    fd: usize,
-    (n, most): (usize, u64),
-    lease: &mut WriteLease,
-    may: impl Fn() -> bool,
-    fill: impl Fn(*mut u8),
-) -> bool {
-    ch.expect_t();
-    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
-        return false;
-    }
-    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
-        return false;
-    }
-    if me.keeps && kept::remembered(me, ch).is_some() {
-        let Some((_inside, t)) = kept::enter(me, ch) else {
-            return false;
-        };
-        return append(me, ch, t, t, (n, most), lease, fill);
-    }
-    let t = ch.t();
-    t.is_idle() && first(me, ch, t, (n, most), lease, fill)
 }
 
 /// The same by a thread that does not keep the lock.
