@@ -1,5 +1,5 @@
 /* A writer that has long been alone, and then is not: joined by another, killed, stopped, interrupted; or the pipe's reader does
- * what needs the pipe's writers out of the way. Records of 16 to 200 bytes, each whole and each writer's in order. */
+ * what needs the pipe's writers out of the way. Records of 16 to 200 bytes, each whole and each writer's in order; and longer writes. */
 #include "check.h"
 enum { LONG = 5000, WRITERS = 4 };
 struct record {
@@ -211,6 +211,51 @@ static void looked_into(void) {
         close(p[0]), close(q[0]), close(q[1]);
     }
 }
+/* Writes of more than PIPE_BUF: LINUX pipe(7): they may be mixed. Each of their words counts on. */
+enum { WORDS = 7500 };
+static void count_on(int w, uint64_t who, uint64_t n) {
+    static uint64_t b[WORDS];
+    for (uint64_t i = 0; i < n;) {
+        size_t k = i % 3 ? 1024 : WORDS;
+        for (size_t j = 0; j < k; j++) b[j] = who << 32 | i++;
+        IS(write(w, b, 8 * k), 8 * k);
+    }
+    _exit(0);
+}
+static void check_words(int r, uint64_t *next, uint64_t most) {
+    static uint64_t b[8192];
+    size_t n;
+    for (uint64_t i = 1; most && (n = read_n(r, b, 8 * (1 + i * 977 % 8192))); i++) {
+        CHECK(n % 8 == 0, "a read of %zu bytes", n);
+        for (size_t j = 0; j < n / 8; j++) {
+            uint64_t who = b[j] >> 32;
+            CHECK(who < 2 && b[j] == (who << 32 | next[who]), "read %lu has %lx where %lx was due", i, b[j], next[who & 1]);
+            next[who]++;
+        }
+        most -= n / 8 < most ? n / 8 : most;
+    }
+}
+static void pieces(void) {
+    for (int round = 0; round < 4; round++) {
+        int p[2];
+        uint64_t next[2] = {0}, all = 8 << 20;
+        mkpipe(p);
+        pid_t a = child();
+        if (!a) close(p[0]), count_on(p[1], 0, round % 2 ? UINT64_MAX : all);
+        check_words(p[0], next, all / 2);
+        pid_t b = child();
+        if (!b) close(p[0]), count_on(p[1], 1, all / 4);
+        close(p[1]);
+        check_words(p[0], next, all / 8);
+        if (round % 2) kill(a, SIGKILL);
+        check_words(p[0], next, UINT64_MAX);
+        int s = reap(a);
+        CHECK(round % 2 ? WIFSIGNALED(s) : s == 0, "the first writer's status was 0x%x", s);
+        REAP0(b);
+        CHECK((round % 2 || next[0] >= all) && next[1] >= all / 4, "words are missing");
+        close(p[0]);
+    }
+}
 static int handlers_end;
 static volatile uint32_t handled;
 static void on_alarm(int s) { send1(handlers_end, 1, handled++); }
@@ -237,4 +282,4 @@ static void handled_late(void) {
     REAP0(a);
     CHECK(next[0] == 21 * LONG && next[1] == *sent, "records are missing");
 }
-MAIN(T(joined), T(turns), T(forked), T(threaded), T(killed), T(stopped), T(left), T(looked_into), T(handled_late))
+MAIN(T(joined), T(turns), T(forked), T(threaded), T(killed), T(stopped), T(left), T(looked_into), T(pieces), T(handled_late))

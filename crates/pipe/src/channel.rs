@@ -83,7 +83,7 @@ pub struct WriterSide {
     pub bytes: AtomicU64,
     pub looked: AtomicU64,
     pub epoch: AtomicU32,
-    /// The thread of the last short write, how many it has made in a row, and after how many it may keep the lock.
+    /// The thread of the last write that went straight through, how many it has made in a row, and after how many it may keep the lock.
     pub last: AtomicU32,
     pub alone: AtomicU32,
     pub alone_for: AtomicU32,

@@ -1,4 +1,4 @@
-//! A short write or read that meets nothing in its way, straight through.
+//! A write or read of one piece at most that meets nothing in its way, straight through.
 //!
 //! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words. Where anything is not as
 //! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
@@ -41,7 +41,7 @@ fn fetch(p: *const u8, n: usize) {
     }
 }
 
-/// All of a write of `n` bytes, at most PIPE_BUF, at `from`: what write(2) says. `None`: not done; this thread may have the lock now.
+/// All of a write of `n` bytes at `from`, a piece at most: what write(2) says. `None`: not done; this thread may have the lock now.
 #[inline]
 pub fn write(
     me: &Me,
@@ -105,10 +105,14 @@ fn write_by(
     fill: impl Fn(*mut u8),
 ) -> bool {
     let is_leased = lease.room() > 0;
-    if !is_leased {
+    if n > PIPE_BUF {
+        if n > policy::whole(me) {
+            return false;
+        }
+    } else if !is_leased {
         ch.expect_t();
     }
-    if n > PIPE_BUF || me.handlers || policy::is_look_due(me, ch) {
+    if me.handlers || policy::is_look_due(me, ch) {
         return false;
     }
     if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
@@ -188,12 +192,19 @@ fn append(
     let Some(ring) = ch.ring(&me.domain) else {
         return false;
     };
+    let room = ring.room().min(most);
     // R of any time says too little room at most.
-    let r = ch.writer.0.seen.load(Relaxed);
+    let mut r = ch.writer.0.seen.load(Relaxed);
     // A peer may have written anything there.
-    let used = t.w().wrapping_sub(r as u32) as u64;
+    let mut used = t.w().wrapping_sub(r as u32) as u64;
     let pos = r.wrapping_add(used);
-    if used + n as u64 > ring.room().min(most) || policy::may_offer(me, ch, n) {
+    if used + n as u64 > room && n >= policy::ROOM {
+        // Beside so long a copy the way of H's line is short.
+        r = ch.h().r();
+        ch.writer.0.seen.store(r, Relaxed);
+        used = t.w().wrapping_sub(r as u32) as u64;
+    }
+    if used + n as u64 > room || policy::may_offer(me, ch, n) {
         return false;
     }
     let (to, wrap) = ring.run(pos);

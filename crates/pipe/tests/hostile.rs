@@ -78,11 +78,13 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             len: 1 + random(&mut x) as usize % b.len(),
         }];
         let short = (v[0].base, 1 + v[0].len % 256);
+        let piece = (v[0].base, v[0].len);
         match random(&mut x) % 20 {
             16..18 => {
                 let _ = quick::read(&me, ch, short, &mut read);
             }
-            18.. if quick::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
+            18 if quick::write(&me, ch, w, piece, u64::MAX, &mut wrote).is_some() => {}
+            19 if quick::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
             0 => handback::hand_back(&me, ch, r, false, byway_pipe::channel::Why::Control),
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);

@@ -2,7 +2,8 @@
 //!
 //! Invariant: every record is whole, and each writer's in order, although a thread keeps the lock after each short write and the
 //! others take it away; with `kept::wait` taken out these tests fail within a second. Short records stand beside T too, and are
-//! taken from there: what a writer put there that lost the lock, or was killed, must never be read.
+//! taken from there: what a writer put there that lost the lock, or was killed, must never be read. Writes of more than PIPE_BUF may come in
+//! pieces; then each word counts on.
 //! Not here: whole programs (tests/conformance/alone.c).
 mod common;
 
@@ -25,8 +26,8 @@ fn word(who: u64, life: u64, n: u64) -> u64 {
     who << 60 | life << 40 | n
 }
 
-/// Forks a writer of records for ever, of so many words that all say the same.
-fn writer(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
+/// Forks a writer for ever, of writes of so many words; `says` makes the `n`th of them.
+fn forked(p: &Pipe, who: u64, words: usize, says: impl Fn(u64, &mut [u64])) -> i32 {
     // SAFETY: the child only uses this test's code and leaves by _exit.
     match unsafe { libc::fork() } {
         0 => {}
@@ -34,10 +35,11 @@ fn writer(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
     }
     // SAFETY: no pointers. If the test fails, its children end too.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let mut record = vec![0; words];
     for n in 0.. {
         p.ch.writer.0.last.store(process::gettid(), Relaxed);
         keep_at_once(p);
-        let record = vec![word(who, life, n); words];
+        says(n, &mut record);
         // SAFETY: words as bytes.
         let bytes = unsafe { std::slice::from_raw_parts(record.as_ptr().cast(), 8 * words) };
         if p.put(bytes) != bytes.len() as isize {
@@ -50,6 +52,20 @@ fn writer(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
     }
     // SAFETY: leaving the child.
     unsafe { libc::_exit(0) }
+}
+
+/// A writer of records, of so many words that all say the same.
+fn writer(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
+    forked(p, who, words, |n, record| record.fill(word(who, life, n)))
+}
+
+/// A writer of words that count on, so many in a write.
+fn counter(p: &Pipe, who: u64, life: u64, words: usize) -> i32 {
+    forked(p, who, words, |n, record| {
+        for (w, i) in record.iter_mut().zip(n * words as u64..) {
+            *w = word(who, life, i);
+        }
+    })
 }
 
 fn end(pid: i32) {
@@ -135,4 +151,60 @@ fn and_as_long_as_fit_beside_the_word() {
 #[test]
 fn and_when_writers_are_killed() {
     read_all(3, Some(500));
+}
+
+/// Writes of more than PIPE_BUF need not stay whole, but every word does, and each writer's come in order.
+fn read_words(killed: Option<u64>) {
+    const WORDS: [usize; WRITERS] = [1024, 5000, 8192];
+    let p = pipe();
+    p.ch.writer.0.native_bytes.store(1 << 20, Relaxed);
+    let start = |who: usize, life| counter(&p, who as u64, life, WORDS[who]);
+    let mut children: Vec<i32> = (0..WRITERS).map(|who| start(who, 0)).collect();
+    let mut next: Vec<u64> = (0..WRITERS as u64).map(|who| word(who, 0, 0)).collect();
+    let mut lives = [0u64; WRITERS];
+    let (mut reads, mut kept, mut all) = (0u64, 0, [0u64; WRITERS]);
+    let mut buffer = vec![0u64; 8192];
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        let want = 8 * (1 + (reads as usize * 977) % buffer.len());
+        // SAFETY: words as bytes.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), want) };
+        let n = p.get(bytes);
+        assert!(n > 0 && n % 8 == 0, "read: {n}");
+        for &w in &buffer[..n as usize / 8] {
+            let who = (w >> 60) as usize;
+            assert!(who < WRITERS, "a word of nobody: {w:x}");
+            let begins = w & 0xff_ffff_ffff == 0 && w > next[who];
+            assert!(
+                begins || w == next[who],
+                "read {reads}: {w:x}, not {:x}",
+                next[who]
+            );
+            next[who] = w + 1;
+            all[who] += 1;
+        }
+        if p.ch.t().keeper() != 0 {
+            kept += 1;
+        }
+        reads += 1;
+        if killed.is_some_and(|k| reads.is_multiple_of(k)) {
+            let who = (reads / 7 % WRITERS as u64) as usize;
+            end(children[who]);
+            lives[who] += 1;
+            children[who] = start(who, lives[who]);
+        }
+    }
+    children.into_iter().for_each(end);
+    println!("{reads} reads, {all:?} words; kept at {kept}; lives {lives:?}");
+    assert!(all.iter().all(|&n| n > 100_000) && kept > 100);
+}
+
+#[test]
+fn long_writes_stay_in_order() {
+    read_words(None);
+}
+
+#[test]
+fn and_when_their_writers_are_killed() {
+    read_words(Some(50));
 }
