@@ -1,4 +1,4 @@
-//! What the last short write, or read, of an end found out, for its next one: where in memory it goes on, and how far.
+//! What the last write, or read, of an end that went straight through found out, for its next one: where in memory it goes on, and how far.
 //!
 //! Invariant: a lease is used only while the word that it was taken under stands. A writer's: T is as its last write left it, kept
 //! by the same thread, and nobody has written since; then room and memory are there as they were, for whoever takes memory

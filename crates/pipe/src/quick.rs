@@ -109,7 +109,7 @@ fn write_by(
         if n > policy::whole(me) {
             return false;
         }
-    } else if !is_leased {
+    } else {
         ch.expect_t();
     }
     if me.handlers || policy::is_look_due(me, ch) {

@@ -24,7 +24,7 @@ pub struct Progress<'a> {
 /// Of a long write, how much of the caller's buffer is looked at in one go: a ring's worth.
 const AHEAD: usize = 512 * 1024;
 
-/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A short write is to be tried
+/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A write of one buffer is to be tried
 /// by `quick::write` before.
 #[inline]
 pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {

@@ -36,7 +36,7 @@ pub struct Tls {
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
-    /// Of the thread's last short write. A read has none: its pipe may be another one by the next.
+    /// Of the thread's last write that went straight through. A read has none: its pipe may be another one by the next.
     wrote: UnsafeCell<WriteLease>,
 }
 
