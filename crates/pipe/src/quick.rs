@@ -106,7 +106,8 @@ fn write_by(
 ) -> bool {
     let is_leased = lease.room() > 0;
     if n > PIPE_BUF {
-        if n > policy::whole(me) {
+        // One that is the kernel's is not worth what is asked below.
+        if n > policy::whole(me) || ch.writer.0.native_ops.load(Relaxed) != 0 {
             return false;
         }
     } else {

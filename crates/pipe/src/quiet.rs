@@ -36,38 +36,69 @@ impl Drop for Inside {
     }
 }
 
+/// What an end's last quiet call found out, for its next one: the thread's own line, and the channel's number. After a sleep each
+/// line on the way there is one more to wait for.
+#[derive(Clone, Copy)]
+pub struct Lease(Option<(&'static Keeper, u32)>);
+
+impl Lease {
+    /// None.
+    pub const NONE: Lease = Lease(None);
+}
+
 /// Whether the caller may make its own read(2) now: it is inside until the result is dropped.
 #[inline]
-pub fn read(me: &Me, ch: &Channel) -> Option<Inside> {
-    if !ch.t().is_quiet() {
-        return None;
+pub fn read(me: &Me, ch: &Channel, lease: &mut Lease) -> Option<Inside> {
+    if lease.0.is_none() {
+        if !ch.t().is_quiet() {
+            return None;
+        }
+        lease.0 = Some((place(me)?, number(me, ch)));
     }
-    enter(place(me)?, me, ch)
+    again(me, ch, lease)
+}
+
+/// The same of an end whose last read was quiet. To be asked first: elsewhere it looks at nothing.
+#[inline]
+pub fn again(me: &Me, ch: &Channel, lease: &mut Lease) -> Option<Inside> {
+    let (k, number) = lease.0?;
+    let inside = enter(me, ch, k, number);
+    if inside.is_none() {
+        *lease = Lease::NONE;
+    }
+    inside
 }
 
 /// The same for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
 #[inline]
-pub fn write(me: &Me, ch: &Channel, n: usize) -> Option<Inside> {
-    // Elsewhere T, which a reader polls, is not looked at for this.
-    if ch.writer.0.native_ops.load(Relaxed) == 0 || n > PIPE_BUF || !ch.t().is_quiet() {
+pub fn write(me: &Me, ch: &Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
+    if n > PIPE_BUF {
         return None;
     }
-    let k = place(me)?;
+    if lease.0.is_none() {
+        // Elsewhere T, which a reader polls, is not looked at for this.
+        if ch.writer.0.native_ops.load(Relaxed) == 0 || !ch.t().is_quiet() {
+            return None;
+        }
+        lease.0 = Some((place(me)?, number(me, ch)));
+    }
+    let (k, _) = lease.0?;
     let made = k.writes.load(Relaxed);
     if made >= WRITES {
+        *lease = Lease::NONE;
         return None;
     }
     k.writes.store(made + 1, Relaxed);
-    enter(k, me, ch)
+    again(me, ch, lease)
 }
 
 #[inline]
-fn enter(k: &'static Keeper, me: &Me, ch: &Channel) -> Option<Inside> {
-    if k.quiet.load(Relaxed) != 0 {
-        // A handler over such a call.
+fn enter(me: &Me, ch: &Channel, k: &'static Keeper, number: u32) -> Option<Inside> {
+    // Another's: the lease came over a fork. Not 0: a handler over such a call.
+    if k.tid.load(Relaxed) != me.tid || k.quiet.load(Relaxed) != 0 {
         return None;
     }
-    k.quiet.store(number(me, ch), Relaxed);
+    k.quiet.store(number, Relaxed);
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(k);

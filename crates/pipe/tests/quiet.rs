@@ -3,7 +3,9 @@
 //!
 //! Not here: the interleavings (models/quiet.pml), what programs see (tests/conformance/quiet.c).
 mod common;
-use byway_pipe::quiet::{self, WRITES};
+use byway_pipe::Me;
+use byway_pipe::channel::Channel;
+use byway_pipe::quiet::{self, Inside, Lease, WRITES};
 use common::{Pipe, pipe};
 use std::time::Duration;
 
@@ -30,6 +32,16 @@ fn hushed() -> Pipe {
     });
     assert!(p.ch.t().closed());
     p
+}
+
+/// Asked by an end that remembers nothing.
+fn read(me: &Me, ch: &Channel) -> Option<Inside> {
+    let mut lease = Lease::NONE;
+    quiet::read(me, ch, &mut lease)
+}
+fn write(me: &Me, ch: &Channel, n: usize) -> Option<Inside> {
+    let mut lease = Lease::NONE;
+    quiet::write(me, ch, n, &mut lease)
 }
 
 /// Small writes, each read at once by the kernel, until the ring is open. How many; `None`: it did not open.
@@ -63,7 +75,7 @@ fn not_under_one_who_is_inside() {
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let p = &p;
         s.spawn(move || {
-            let inside = quiet::read(&p.me(), p.ch).expect("quiet");
+            let inside = read(&p.me(), p.ch).expect("quiet");
             tell.send(()).unwrap();
             let _ = gone.recv();
             drop(inside);
@@ -81,7 +93,7 @@ fn not_under_one_who_is_inside() {
 fn the_dead_are_not_inside() {
     let p = hushed();
     std::thread::scope(|s| {
-        s.spawn(|| std::mem::forget(quiet::read(&p.me(), p.ch).expect("quiet")));
+        s.spawn(|| std::mem::forget(read(&p.me(), p.ch).expect("quiet")));
     });
     assert!(until_open(&p).is_some());
 }
@@ -90,29 +102,62 @@ fn the_dead_are_not_inside() {
 fn one_call_of_a_thread_at_a_time() {
     let (p, q) = (hushed(), hushed());
     let me = p.me();
-    let inside = quiet::read(&me, p.ch).expect("quiet");
-    assert!(quiet::read(&me, p.ch).is_none());
-    assert!(quiet::write(&me, p.ch, 1).is_none());
+    let inside = read(&me, p.ch).expect("quiet");
+    assert!(read(&me, p.ch).is_none());
+    assert!(write(&me, p.ch, 1).is_none());
     drop(inside);
-    assert!(quiet::read(&me, p.ch).is_some());
+    assert!(read(&me, p.ch).is_some());
     // Another domain is another place.
-    assert!(quiet::read(&q.me(), q.ch).is_some());
+    assert!(read(&q.me(), q.ch).is_some());
 }
 
 #[test]
 fn writes_are_counted_in_the_end() {
     let p = hushed();
     let me = p.me();
-    assert!(quiet::write(&me, p.ch, 4097).is_none(), "only little");
-    let before = (0..10 * WRITES).take_while(|_| quiet::write(&me, p.ch, 1).is_some());
+    assert!(write(&me, p.ch, 4097).is_none(), "only little");
+    let before = (0..10 * WRITES).take_while(|_| write(&me, p.ch, 1).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert_eq!(p.put(&[1]), 1);
     assert_eq!(p.get(&mut [0]), 1);
-    assert!(quiet::write(&me, p.ch, 1).is_some());
+    assert!(write(&me, p.ch, 1).is_some());
     let counted =
         p.ch.writer
             .0
             .native_ops
             .load(std::sync::atomic::Ordering::Relaxed);
     assert!(counted > u64::from(WRITES), "{counted}");
+}
+
+#[test]
+fn a_lease_ends_with_the_quiet() {
+    let p = hushed();
+    let (me, mut lease) = (p.me(), Lease::NONE);
+    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+    assert!(quiet::read(&me, p.ch, &mut lease).is_some());
+    for _ in 0..3 {
+        assert!(quiet::again(&me, p.ch, &mut lease).is_some());
+    }
+    let mut writes = Lease::NONE;
+    let before = (0..10 * WRITES).take_while(|_| quiet::write(&me, p.ch, 1, &mut writes).is_some());
+    assert_eq!(before.count(), WRITES as usize);
+    assert!(until_open(&p).is_some());
+    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+    assert!(quiet::write(&me, p.ch, 1, &mut writes).is_none());
+    // Not while it is open, nor by what it was: for good.
+    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+}
+
+#[test]
+fn a_lease_is_its_threads_own() {
+    let p = hushed();
+    let mut lease = Lease::NONE;
+    let inside = quiet::read(&p.me(), p.ch, &mut lease).expect("quiet");
+    drop(inside);
+    std::thread::scope(|s| {
+        let (p, mut copy) = (&p, lease);
+        let other = s.spawn(move || quiet::again(&p.me(), p.ch, &mut copy).is_some());
+        assert!(!other.join().unwrap());
+    });
+    assert!(quiet::again(&p.me(), p.ch, &mut lease).is_some());
 }

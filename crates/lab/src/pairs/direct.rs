@@ -13,6 +13,7 @@ use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, policy, quick, quiet, read, write};
+use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
 use std::cell::Cell;
 use std::io;
@@ -74,6 +75,7 @@ impl Pipe {
             me: self.me(),
             wrote: Cell::new(WriteLease::NONE),
             was_read: Cell::new(ReadLease::NONE),
+            quiet: Cell::new(quiet::Lease::NONE),
             pipe: *self,
         }
     }
@@ -84,20 +86,18 @@ impl Pipe {
 
 /// An end of a pipe in the hands of the thread that asked for it.
 #[derive(Clone)]
+#[repr(C, align(64))]
 pub struct End {
+    /// Of its last quiet call. What such a call needs comes first: after a sleep each line is one more to wait for.
+    quiet: Cell<quiet::Lease>,
+    pipe: Pipe,
     me: Me,
     /// Of what it wrote, and read, last.
     wrote: Cell<WriteLease>,
     was_read: Cell<ReadLease>,
-    pipe: Pipe,
 }
 
-/// What a call of libc says of itself.
-fn result(r: isize) -> io::Result<usize> {
-    usize::try_from(r).map_err(|_| io::Error::last_os_error())
-}
-
-/// What the core says in place of a call.
+/// What the core, or the kernel itself, says of a call.
 fn said(r: isize) -> io::Result<usize> {
     usize::try_from(r).map_err(|_| io::Error::from_raw_os_error(-r as i32))
 }
@@ -107,13 +107,13 @@ impl End {
     #[inline]
     pub fn write(&self, b: &[u8]) -> io::Result<usize> {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
-        if let Some(_inside) = quiet::write(&self.me, ch, b.len()) {
-            // SAFETY: a buffer of ours.
-            return result(unsafe { libc::write(fd as i32, b.as_ptr().cast(), b.len()) });
-        }
         let whole = (b.as_ptr() as usize, b.len());
         // SAFETY: an end is one thread's, and nothing below comes back here.
-        let lease = unsafe { &mut *self.wrote.as_ptr() };
+        let (lease, quiet) = unsafe { (&mut *self.wrote.as_ptr(), &mut *self.quiet.as_ptr()) };
+        if let Some(_inside) = quiet::write(&self.me, ch, b.len(), quiet) {
+            // SAFETY: a buffer of ours.
+            return said(unsafe { call3(nr::WRITE, fd, whole.0, whole.1) });
+        }
         if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
             return said(n);
         }
@@ -146,12 +146,12 @@ impl End {
     /// The call of the kernel that a write asked for; `None`: ask the core again.
     #[cold]
     fn native(&self, step: Step, b: &[u8], p: &Progress) -> io::Result<Option<usize>> {
-        let (fd, rest) = (self.pipe.w as i32, &b[p.done..]);
+        let (fd, rest) = (self.pipe.w, &b[p.done..]);
         match step {
             Step::Native | Step::NativeCounted => {
                 // SAFETY: a buffer of ours.
-                let n = unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) };
-                let done = result(n);
+                let n = unsafe { call3(nr::WRITE, fd, rest.as_ptr() as usize, rest.len()) };
+                let done = said(n);
                 if step == Step::NativeCounted {
                     write::finish(self.pipe.channel, n);
                 }
@@ -160,13 +160,12 @@ impl End {
             Step::WaitRestartable => {
                 let bad = Iov { base: 16, len: 1 };
                 // SAFETY: an address at which nothing is: the call waits for room, then fails.
-                let r = unsafe { libc::syscall(libc::SYS_vmsplice, fd, &raw const bad, 1, 0) };
-                let r = result(r as isize).map_or_else(errno, |n| n as isize);
-                write::woken(self.pipe.w, p, true, r).map(said).transpose()
+                let r = unsafe { call6(nr::VMSPLICE, fd, &raw const bad as usize, 1, 0, 0, 0) };
+                write::woken(fd, p, true, r).map(said).transpose()
             }
             _ => {
-                let (r, _) = file::poll1(self.pipe.w, file::POLLOUT, -1);
-                write::woken(self.pipe.w, p, false, r).map(said).transpose()
+                let (r, _) = file::poll1(fd, file::POLLOUT, -1);
+                write::woken(fd, p, false, r).map(said).transpose()
             }
         }
     }
@@ -176,23 +175,32 @@ impl End {
     pub fn read(&self, b: &mut [u8]) -> io::Result<usize> {
         let whole = (b.as_mut_ptr() as usize, b.len());
         // SAFETY: as of a write.
-        let lease = unsafe { &mut *self.was_read.as_ptr() };
+        let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
+        if let Some(_inside) = quiet::again(&self.me, self.pipe.channel, quiet) {
+            return self.call(whole);
+        }
         if quick::read(&self.me, self.pipe.channel, whole, lease) {
             return Ok(b.len());
         }
-        self.read_on(b)
+        self.read_on(b, quiet)
+    }
+
+    /// The kernel's own read(2) of so many bytes to an address.
+    #[inline]
+    fn call(&self, (to, n): (usize, usize)) -> io::Result<usize> {
+        // SAFETY: a buffer of ours.
+        said(unsafe { call3(nr::READ, self.pipe.r, to, n) })
     }
 
     #[inline(never)]
-    fn read_on(&self, b: &mut [u8]) -> io::Result<usize> {
+    fn read_on(&self, b: &mut [u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
         let (ch, fd) = (self.pipe.channel, self.pipe.r);
-        if let Some(_inside) = quiet::read(&self.me, ch) {
-            // SAFETY: a buffer of ours.
-            return result(unsafe { libc::read(fd as i32, b.as_mut_ptr().cast(), b.len()) });
+        if let Some(_inside) = quiet::read(&self.me, ch, quiet) {
+            return self.call((v[0].base, v[0].len));
         }
         let mut armed = Armed::NOT;
         let step = read::read(&self.me, ch, fd, Cursor::new(&v), b.len(), 0, &mut armed);
@@ -207,8 +215,8 @@ impl End {
     fn asleep(&self, step: Step, armed: Armed, b: &mut [u8]) -> io::Result<usize> {
         let (me, ch, fd) = (&self.me, self.pipe.channel, self.pipe.r);
         // SAFETY: a buffer of ours.
-        let n = unsafe { libc::read(fd as i32, b.as_mut_ptr().cast(), b.len()) };
-        let done = result(n);
+        let n = unsafe { call3(nr::READ, fd, b.as_mut_ptr() as usize, b.len()) };
+        let done = said(n);
         if step == Step::NativeCounted {
             read::finish(me, ch, armed, n);
         }
@@ -230,8 +238,4 @@ impl End {
             _ => Ok(done),
         }
     }
-}
-
-fn errno(e: io::Error) -> isize {
-    -(e.raw_os_error().unwrap_or(0) as isize)
 }
