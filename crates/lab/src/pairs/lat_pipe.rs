@@ -4,7 +4,8 @@
 //! spin    round trip: one byte there, one back, without a pause; each waits for the other all the time
 //! sleep   one way: the reader has been asleep for a while when the byte is written, and the kernel has to wake it
 //! ```
-//! Invariant: `sleep` is from before the write to after the read, by the clock that both processes share.
+//! Invariant: `sleep` is from before the write to after the read, by the clock that both processes share. There the core and the kernel
+//! are measured in turn by one pair of processes: two pairs differ by more than those two do.
 //! Not here: whole programs (pingpong.rs for the demo uses the same loop).
 use super::link::{Kind, Link};
 use super::pair;
@@ -83,22 +84,50 @@ pub fn between(cpus: &[usize], trips: u64) -> Result<f64, Failure> {
     Ok(spin(Kind::Pipe, cpus, trips)?[0] / 1e6)
 }
 
-/// The worker's part of `sleep`: the median us from write to read of `wakes` bytes, `pause` us apart.
+/// In `sleep`, those that one worker measures: it has the pipe of the first, and beside it the kernel's.
+pub const TOGETHER: [&str; 2] = ["byway-core", "kernel"];
+/// Bytes of one pipe until it is the other's turn, and those before them that do not count: what the other has pushed out of the caches
+/// comes back with them.
+pub const TURN: usize = 20;
+const FIRST: usize = 4;
+/// At the start: more than make a pipe worth a ring, and then show that it brings nothing.
+const WARM: usize = 100;
+
+/// The order of all bytes: by which pipe each goes, and whether it counts. Of each pipe `wakes` do.
+fn turns(pipes: usize, wakes: usize) -> Vec<(usize, bool)> {
+    let all = |counts: bool, n: usize| (0..pipes).flat_map(move |p| vec![(p, counts); n]);
+    let mut v: Vec<_> = all(false, WARM).collect();
+    for done in (0..wakes).step_by(TURN) {
+        let turn = TURN.min(wakes - done);
+        v.extend(
+            (0..pipes).flat_map(|p| [vec![(p, false); FIRST], vec![(p, true); turn]].concat()),
+        );
+    }
+    v
+}
+
+/// The worker's part of `sleep`: for each kind of pipe the median us from write to read of `wakes` bytes, `pause` us apart.
 ///
 /// # Errors
 /// As `spin`.
-pub fn sleep(kind: Kind, cpus: &[usize], wakes: usize, pause: u64) -> Result<Vec<f64>, Failure> {
-    let link = Link::new(kind, pair::apart(cpus))?;
-    let board: &[AtomicU64] = pair::board(1 + wakes)?;
+pub fn sleep(
+    kinds: &[Kind],
+    cpus: &[usize],
+    wakes: usize,
+    pause: u64,
+) -> Result<Vec<f64>, Failure> {
+    let n = pair::apart(cpus);
+    let links: Vec<_> = (kinds.iter().map(|&k| Link::new(k, n))).collect::<Result<_, _>>()?;
+    let order = turns(links.len(), wakes);
+    let board: &[AtomicU64] = pair::board(1 + order.len())?;
     let (arrived, times) = (&board[0], &board[1..]);
-    // More than the messages that make a pipe worth a ring.
-    let warm = 64;
     pair::pair(
         cpus,
         |gate| {
-            let out = link.writer();
+            let out: Vec<_> = links.iter().map(Link::writer).collect();
             gate.pass();
-            for i in 0..warm + wakes {
+            for (i, (pipe, _)) in order.iter().enumerate() {
+                let out = &out[*pipe];
                 process::nap(pause);
                 let began = now();
                 out.put(&[i as u8])?;
@@ -106,27 +135,46 @@ pub fn sleep(kind: Kind, cpus: &[usize], wakes: usize, pause: u64) -> Result<Vec
                 while arrived.load(Acquire) <= i as u64 {
                     process::nap(pause / 4);
                 }
-                if i >= warm {
-                    let t = &times[i - warm];
-                    t.store(t.load(Relaxed) - began, Relaxed);
-                }
+                times[i].store(times[i].load(Relaxed) - began, Relaxed);
             }
             Ok(())
         },
         |gate| {
-            let from = link.reader();
+            let from: Vec<_> = links.iter().map(Link::reader).collect();
             gate.pass();
-            for i in 0..warm + wakes {
-                from.get(&mut [0])?;
-                if i >= warm {
-                    times[i - warm].store(now(), Relaxed);
-                }
+            for (i, (pipe, _)) in order.iter().enumerate() {
+                from[*pipe].get(&mut [0])?;
+                times[i].store(now(), Relaxed);
                 // ORDER: as above.
                 arrived.store(i as u64 + 1, Release);
             }
             Ok(())
         },
     )?;
-    let us: Vec<f64> = times.iter().map(|t| t.load(Relaxed) as f64 / 1e3).collect();
-    Ok(vec![stats::median(&us)])
+    let of = |pipe: usize| {
+        let own = order.iter().zip(times).filter(|(o, _)| **o == (pipe, true));
+        let us: Vec<_> = own.map(|(_, t)| t.load(Relaxed) as f64 / 1e3).collect();
+        stats::median(&us)
+    };
+    Ok((0..links.len()).map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pipe_has_its_turns() {
+        let v = turns(2, 30);
+        for pipe in 0..2 {
+            assert_eq!(v.iter().filter(|t| **t == (pipe, true)).count(), 30);
+            assert_eq!(
+                v.iter().filter(|t| **t == (pipe, false)).count(),
+                WARM + 2 * FIRST
+            );
+        }
+        assert_eq!(v[2 * WARM + FIRST], (0, true));
+        assert_eq!(v[2 * WARM + FIRST + TURN], (1, false));
+        assert_eq!(v.last(), Some(&(1, true)));
+    }
 }

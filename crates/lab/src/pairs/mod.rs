@@ -7,7 +7,8 @@
 //! lat-pipe   one byte, there and back
 //! grep       cat 50 MB | grep (a pipeline of the shell, not of a worker)
 //! ```
-//! Invariant: every backend runs the same code of the same program, each run in new processes.
+//! Invariant: every backend runs the same code of the same program, each run in new processes; of two that one pair of processes has in
+//! turn (lat_pipe.rs), both figures are of one round.
 //! Not here: progress, the command line.
 pub mod bw_pipe;
 mod direct;
@@ -195,7 +196,7 @@ impl Bench {
                 ..plan.flex
             }),
             Bench::LatPipe if case == "spin" => Work::Spin(lat_pipe::trips(plan)),
-            Bench::LatPipe => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US),
+            Bench::LatPipe => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US, false),
             Bench::Grep => return None,
         })
     }
@@ -220,10 +221,27 @@ impl Pairs {
         }
     }
 
-    /// One run of a backend.
-    fn one(&self, case: &str, b: &Backend) -> Result<Done, Failure> {
+    /// One run of a backend. `other`: what a run of two said of the other one, until that one's turn comes.
+    fn one(&self, case: &str, b: &Backend, other: &mut Option<Done>) -> Result<Done, Failure> {
         match (&self.texts, self.bench.work(case, &self.plan)) {
             (Some(t), _) => grep::run(b, &self.plan, &self.byway, t),
+            (None, Some(Work::Sleep(wakes, pause, _))) if lat_pipe::TOGETHER.contains(&b.name) => {
+                if let Some(done) = other.take() {
+                    return Ok(done);
+                }
+                let job = Job {
+                    kind: Kind::Core,
+                    cpus: self.plan.cpus.clone(),
+                    work: Work::Sleep(wakes, pause, true),
+                };
+                let mut both = self.byway.worker(&job, None)?.halves()?;
+                if b.name != lat_pipe::TOGETHER[0] {
+                    both.reverse();
+                }
+                let [own, others] = both;
+                *other = Some(others);
+                Ok(own)
+            }
             (None, Some(work)) => {
                 let job = Job {
                     kind: b.kind,
@@ -259,6 +277,7 @@ impl Workload for Pairs {
                 p.insert("trips".into(), lat_pipe::trips(plan).into());
                 p.insert("wakes".into(), lat_pipe::wakes(plan).into());
                 p.insert("pause_us".into(), lat_pipe::PAUSE_US.into());
+                p.insert("turn".into(), lat_pipe::TURN.into());
             }
             Bench::Pipeflex => {
                 let o = &plan.flex;
@@ -338,7 +357,9 @@ impl Workload for Pairs {
             backends: &names,
             ratios: &compared(self.bench, &names),
         };
-        let outcome = contest.run(limits, |k| self.one(case, &backends[k]), tick)?;
+        let mut other = None;
+        let one = |k: usize| self.one(case, &backends[k], &mut other);
+        let outcome = contest.run(limits, one, tick)?;
         record.add(&contest, &outcome);
         for (k, name) in names.iter().enumerate() {
             if self.bench == Bench::Fifo && outcome.rounds() > 0 {

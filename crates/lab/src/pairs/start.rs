@@ -31,6 +31,23 @@ pub struct Done {
     pub carried: Option<f64>,
 }
 
+impl Done {
+    /// Of a run of two backends: what it says of each.
+    ///
+    /// # Errors
+    /// It says something else.
+    pub fn halves(self) -> Result<[Done; 2], Failure> {
+        let [a, b] = self.figures[..] else {
+            let n = self.figures.len();
+            return Err(Failure::Said(format!("a worker said {n} figures, not two")));
+        };
+        Ok([a, b].map(|f| Done {
+            figures: vec![f],
+            carried: self.carried,
+        }))
+    }
+}
+
 impl Figures for Done {
     fn figures(&self) -> &[f64] {
         &self.figures

@@ -78,7 +78,11 @@ fn a_byte_goes_round_and_wakes() {
     for kind in [Kind::Pipe, Kind::Core] {
         for cpus in places() {
             assert!(figures(kind, cpus.clone(), Work::Spin(100))[0] > 0.0);
-            assert!(figures(kind, cpus, Work::Sleep(5, 100))[0] > 0.0);
+            for both in [false, true] {
+                let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both));
+                assert_eq!(v.len(), 1 + usize::from(both));
+                assert!(v.iter().all(|&us| us > 0.0));
+            }
         }
     }
 }

@@ -72,7 +72,8 @@ pub fn about(bench: Bench) -> &'static str {
         }
         Bench::Pipeflex => "MB/s of all pipes; readers and writers compute between their calls",
         Bench::LatPipe => {
-            "spin: a round trip; sleep: one way, to a reader that sleeps in the kernel"
+            "spin: a round trip; sleep: one way, to a reader that sleeps in the kernel; byway-core and kernel there \
+             in turn, by one pair of processes"
         }
         Bench::Grep => "cat 50 MB | grep -c nosuchpattern, the shell's start included",
     }

@@ -25,8 +25,8 @@ pub enum Work {
     Flex(Options),
     /// Round trips.
     Spin(u64),
-    /// Bytes to a sleeper, and us before each.
-    Sleep(usize, u64),
+    /// Bytes to a sleeper, and us before each; whether to measure a pipe of the kernel's in turn with it.
+    Sleep(usize, u64, bool),
     /// Starts of nothing.
     Nothing(usize),
 }
@@ -51,7 +51,9 @@ impl Work {
                 ],
             ),
             Work::Spin(trips) => ("spin", vec![trips]),
-            Work::Sleep(wakes, pause) => ("sleep", vec![wakes as u64, pause]),
+            Work::Sleep(wakes, pause, both) => {
+                ("sleep", vec![wakes as u64, pause, u64::from(both)])
+            }
             Work::Nothing(runs) => ("nothing", vec![runs as u64]),
         }
     }
@@ -79,7 +81,7 @@ impl Work {
                 write: size(write)?,
             }),
             ("spin", &[trips]) => Work::Spin(trips),
-            ("sleep", &[wakes, pause]) => Work::Sleep(size(wakes)?, pause),
+            ("sleep", &[wakes, pause, both]) => Work::Sleep(size(wakes)?, pause, both == 1),
             ("nothing", &[runs]) => Work::Nothing(size(runs)?),
             _ => return None,
         })
@@ -91,7 +93,7 @@ impl Work {
             Work::Fifo(c, runs) => c.bytes() * runs.count as u64,
             Work::Stream(_, total) => total as u64,
             Work::Spin(trips) => 2 * trips,
-            Work::Sleep(wakes, _) => wakes as u64,
+            Work::Sleep(wakes, ..) => wakes as u64,
             Work::Flex(_) | Work::Nothing(_) => 0,
         }
     }
@@ -131,7 +133,10 @@ impl Job {
             Work::Stream(chunk, total) => bw_pipe::work(kind, cpus, chunk, total),
             Work::Flex(options) => pipeflex::work(kind, cpus, options),
             Work::Spin(trips) => lat_pipe::spin(kind, cpus, trips),
-            Work::Sleep(wakes, pause) => lat_pipe::sleep(kind, cpus, wakes, pause),
+            Work::Sleep(wakes, pause, both) => {
+                let kinds = [kind, Kind::Pipe];
+                lat_pipe::sleep(&kinds[..1 + usize::from(both)], cpus, wakes, pause)
+            }
             Work::Nothing(runs) => pair::nothing(cpus, runs),
         }
     }
@@ -184,7 +189,8 @@ mod tests {
             Work::Stream(4096, 1 << 20),
             Work::Flex(flex),
             Work::Spin(10),
-            Work::Sleep(5, 200),
+            Work::Sleep(5, 200, false),
+            Work::Sleep(5, 200, true),
             Work::Nothing(3),
         ] {
             let job = Job {
