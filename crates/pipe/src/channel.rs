@@ -4,6 +4,7 @@
 //! Not here: the bytes in flight (ring.rs, clusters.rs), the meaning of the words (word.rs).
 use crate::beside;
 use crate::direct::Offer;
+use crate::policy;
 use crate::ring::DIRECT;
 use crate::word::{H, M, T};
 use byway_mem::domain::Domain;
@@ -56,7 +57,7 @@ pub struct ReaderSide {
     /// M of the last place of which a reader has had bytes of K: a place is filled once, so what it leaves empty stays so.
     pub filled: AtomicU64,
     pub history: AtomicU32,
-    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy.rs, Gain).
+    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy/gather.rs, Gain).
     pub gain: AtomicU32,
     /// Whether yields have brought what was waited for, of late: 0 to 256.
     pub yields: AtomicU32,
@@ -343,6 +344,7 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
+        self.reader.0.gain.store(policy::NO_GAIN, Relaxed);
         for e in &self.table.0 {
             e.store(0, Relaxed);
         }

@@ -13,7 +13,7 @@ use byway_sys::{clock, line, process, rseq};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 mod gather;
-pub use gather::{QUICK, gather, gathered, is_little};
+pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;

@@ -106,7 +106,7 @@ fn take(
         ch.reader.0.seen.store(w, Relaxed);
         if r < lim {
             let there = lim - r;
-            if !gathered && policy::is_little(&ch.reader, there, want - *done) && !m.valid() {
+            if !gathered && policy::may_gather(&ch.reader, there, want - *done) && !m.valid() {
                 gathered = true;
                 if policy::gather(me, ch) {
                     policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
@@ -136,6 +136,7 @@ fn take(
             at.advance(k);
             *done += k;
             ch.reader.0.count(k);
+            policy::looked(&ch.reader);
             // At half; or at once in a handler over that very write, which nobody else would wake.
             let low = w - (r + k as u64) <= ring.bytes() / 2;
             if m.valid() && m.p() == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {

@@ -159,6 +159,7 @@ pub fn take_beside(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
     }
     ch.reader.0.seen.store(h.r() + n, Relaxed);
     ch.reader.0.count(beside.len());
+    policy::looked(&ch.reader);
     Some(head)
 }
 
@@ -177,7 +178,7 @@ fn published(ch: &Channel, h: H) -> Option<u64> {
 /// As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
 #[inline]
 fn gathered(me: &Me, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
-    if n == 0 || !policy::is_little(&ch.reader, n, one) || !policy::gather(me, ch) {
+    if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
         return Some(n);
     }
     let after = published(ch, h)?;
@@ -197,6 +198,7 @@ fn look(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
     };
     let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
     ch.reader.0.seen.store(h.r() + n, Relaxed);
+    policy::looked(&ch.reader);
     Some(n)
 }
 

@@ -17,12 +17,22 @@ pub const QUICK: u64 = 16;
 const LITTLE: u64 = 16384;
 const FEW: u64 = 8;
 
-/// Whether so few bytes are there, for a reader that takes `one` at a time, that a `gather` may pay: a few reads, or a
-/// quarter of what the last one brought.
+/// Whether a `gather` may pay: of so many bytes that are there, for a reader that takes `one` at a time. They are little: a few reads,
+/// or a quarter of what the last one brought. Between two tries that are to bring nothing one word tells.
 #[inline]
-pub fn is_little(r: &Line<ReaderSide>, there: u64, one: usize) -> bool {
-    let brought = Gain(r.0.gain.load(Relaxed)).brought();
-    there < LITTLE && there < (FEW * one as u64).max(brought / 4)
+pub fn may_gather(r: &Line<ReaderSide>, there: u64, one: usize) -> bool {
+    let gain = Gain(r.0.gain.load(Relaxed));
+    gain.until() == 0 && there < LITTLE && there < (FEW * one as u64).max(gain.brought() / 4)
+}
+
+/// Counts a look at T that `may_gather` was asked about. A round trip waits for a reader's bytes, and not for this: to be called
+/// after they were taken.
+#[inline]
+pub fn looked(r: &Line<ReaderSide>) {
+    let gain = Gain(r.0.gain.load(Relaxed));
+    if gain.until() > 0 {
+        r.0.gain.store(gain.sooner().0, Relaxed);
+    }
 }
 
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
@@ -31,13 +41,8 @@ pub fn gather(me: &Me, ch: &Channel) -> bool {
     if me.cpus == 1 {
         return false;
     }
-    // Now and then it is tried again.
     let r = &ch.reader.0;
-    let gain = Gain(r.gain.load(Relaxed)).asked_once_more();
-    r.gain.store(gain.0, Relaxed);
-    if !gain.is_to_be_tried() {
-        return false;
-    }
+    r.gain.store(Gain(r.gain.load(Relaxed)).tried().0, Relaxed);
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
     if head.cpus.load(Relaxed) == 1
@@ -65,37 +70,49 @@ pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
         score.saturating_sub(16)
     };
     r.0.gain
-        .store(Gain::of(now, gain.asked(), after).0, Relaxed);
+        .store(Gain::of(now, gain.until(), after).0, Relaxed);
 }
 
-/// What is remembered of the gathers of a channel: 31..19 bytes that were there after the last one, by 32; 18..9 how often it
-/// was asked; 8..0 whether they brought more, 0 to 256.
+/// What is remembered of the gathers of a channel: 31..19 bytes that were there after the last one, by 32; 18..9 how many looks are to go
+/// by until the next; 8..0 whether they brought more, 0 to 256.
 struct Gain(u32);
+
+/// Of a new channel: its first looks are without.
+pub const NO_GAIN: u32 = Gain::of(0, Gain::EVERY, 0).0;
 
 impl Gain {
     /// From this score on.
     const WORTH: u32 = 64;
+    /// Looks between two tries that hardly bring anything.
+    const EVERY: u32 = 127;
 
-    fn of(score: u32, asked: u32, brought: u64) -> Gain {
-        let brought = (brought / 32).min(0x1fff) as u32;
-        Gain(brought << 19 | (asked & 1023) << 9 | score & 511)
+    const fn of(score: u32, until: u32, brought: u64) -> Gain {
+        let brought = brought / 32;
+        let brought = if brought < 0x1fff {
+            brought as u32
+        } else {
+            0x1fff
+        };
+        Gain(brought << 19 | (until & 1023) << 9 | score & 511)
     }
-    /// Where they bring nothing, once in 128 times, and more seldom with each that does not either: a round trip must not pay for it.
-    fn is_to_be_tried(&self) -> bool {
-        let every = 128 << (3 - (self.score() / 16).min(3));
-        // A power of two: a division would be dear beside the rest.
-        self.score() >= Gain::WORTH || self.asked() & (every - 1) == 0
+    /// Where they bring nothing, once in 128 looks, and more seldom with each that does not either.
+    fn tried(&self) -> Gain {
+        let until = match self.score() {
+            Gain::WORTH.. => 0,
+            score => ((Gain::EVERY + 1) << (3 - score / 16)) - 1,
+        };
+        Gain::of(self.score(), until, self.brought())
     }
     fn score(&self) -> u32 {
         self.0 & 511
     }
-    fn asked(&self) -> u32 {
+    fn until(&self) -> u32 {
         self.0 >> 9 & 1023
+    }
+    fn sooner(&self) -> Gain {
+        Gain(self.0 - (1 << 9))
     }
     fn brought(&self) -> u64 {
         32 * (self.0 >> 19) as u64
-    }
-    fn asked_once_more(&self) -> Gain {
-        Gain::of(self.score(), self.asked() + 1, self.brought())
     }
 }
