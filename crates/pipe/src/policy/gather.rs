@@ -69,8 +69,8 @@ pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
     } else {
         score.saturating_sub(16)
     };
-    r.0.gain
-        .store(Gain::of(now, gain.until(), after).0, Relaxed);
+    let until = if now >= Gain::WORTH { 0 } else { gain.until() };
+    r.0.gain.store(Gain::of(now, until, after).0, Relaxed);
 }
 
 /// What is remembered of the gathers of a channel: 31..19 bytes that were there after the last one, by 32; 18..9 how many looks are to go
