@@ -28,7 +28,7 @@ pub mod way;
 mod zeromq;
 
 use crate::child::{self, Failure};
-use crate::pairs::pair;
+use crate::pairs::{pair, turns};
 use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Figures, Limits};
 use crate::workload::Workload;
@@ -164,9 +164,22 @@ impl Native {
         case.backends().iter().copied().filter(here).collect()
     }
 
-    /// One run of a backend, in processes of its own.
-    fn one(&self, case: Case, kind: Kind, records: u64) -> Result<Run, Failure> {
+    /// One run of a backend, in processes of its own. `others`: what a run of several in turn said of those that are yet to be asked for.
+    fn one(
+        &self,
+        case: Case,
+        kind: Kind,
+        records: u64,
+        others: &mut Vec<(Kind, Done)>,
+    ) -> Result<Run, Failure> {
         let done = match kind {
+            _ if case == Case::WakeSleep && run::TOGETHER.contains(&kind) => {
+                if !others.iter().any(|(k, _)| *k == kind) {
+                    *others = self.together(records)?;
+                }
+                let place = others.iter().position(|(k, _)| *k == kind);
+                others.swap_remove(place.expect("a run of all")).1
+            }
             _ if case.python() => python::run(case, kind, &self.cpus, records)?,
             Kind::Iceoryx2 => apart::run(case, &self.cpus, records)?,
             _ => {
@@ -179,6 +192,20 @@ impl Native {
             figure: [done.ns / ns],
             wrong: done.wrong,
         })
+    }
+
+    /// One run of all that are measured in turn.
+    fn together(&self, records: u64) -> Result<Vec<(Kind, Done)>, Failure> {
+        let run = || {
+            let all = run::together(&self.cpus, records)?;
+            Ok(all.into_iter().flat_map(Vec::from).collect())
+        };
+        let said = child::isolated(LIMIT, run)?;
+        let done: Vec<_> = said.chunks(2).map(Done::parse).collect::<Result<_, _>>()?;
+        if done.len() != run::TOGETHER.len() {
+            return Err(Failure::Said("a run said what it should not".into()));
+        }
+        Ok(run::TOGETHER.into_iter().zip(done).collect())
     }
 }
 
@@ -199,6 +226,7 @@ impl Workload for Native {
         };
         let mut p: Parameters = Case::ALL.into_iter().map(records).collect();
         p.insert("pause_us".into(), run::PAUSE_US.into());
+        p.insert("turn".into(), turns::TURN.into());
         p
     }
     fn usual(&self) -> Limits {
@@ -249,7 +277,8 @@ impl Workload for Native {
             ratios: &ratios,
         };
         let records = case.records(self.quick);
-        let one = |k: usize| self.one(case, backends[k], records);
+        let mut others = vec![];
+        let one = |k: usize| self.one(case, backends[k], records, &mut others);
         let outcome = contest.run(limits, one, tick)?;
         record.add(&contest, &outcome);
         for (name, runs) in names.iter().zip(&outcome.runs) {

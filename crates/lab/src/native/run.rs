@@ -1,6 +1,6 @@
 //! One run: a pair of processes with a way between them, or two, and what it took.
 //!
-//! Invariant: some records go before those that count; every record that was sent is received before a run ends, and its
+//! Invariant: some records go before those that count, a tenth as many but of sleepers (turns.rs); every record that was sent is received before a run ends, and its
 //! number looked at; until then both ends stay.
 //! Not here: the ways (way.rs), how often a run is repeated (mod.rs).
 use super::case::{Case, Kind};
@@ -12,6 +12,7 @@ use super::zeromq::Zeromq;
 use crate::child::{Failure, now};
 use crate::machine;
 use crate::pairs::pair::{board, pair};
+use crate::pairs::turns::turns;
 use crate::stats;
 use byway_sys::process;
 use std::io;
@@ -48,8 +49,6 @@ impl Done {
 
 /// The pause before each record that is to find a sleeper, longer than anybody spins, us.
 pub const PAUSE_US: u64 = 200;
-/// Records before the first of those that count; of the other cases a tenth as many as count.
-const WARM: usize = 64;
 
 /// Runs `case` by a backend that is here, in a process that has no other children: `n` records count.
 ///
@@ -57,7 +56,7 @@ const WARM: usize = 64;
 /// No process, memory or descriptor could be had, or one of the pair died.
 pub fn run(case: Case, kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failure> {
     match kind {
-        Kind::Byway if case == Case::WakeSleep => by(case, Stream::new, cpus, n),
+        _ if case == Case::WakeSleep && TOGETHER.contains(&kind) => unreachable!("in turn"),
         Kind::Byway | Kind::BywayRecords => by(case, |need| Ours::new(need, false), cpus, n),
         Kind::BywayCopy => by(case, |need| Ours::new(need, true), cpus, n),
         Kind::Zeromq => by(case, Zeromq::new, cpus, n),
@@ -88,7 +87,7 @@ pub fn by<W: Way>(
     let way = make(need)?;
     match case {
         Case::RttSpin => round_trip(&way, &make(need)?, cpus, n),
-        Case::WakeSleep => wake(&way, cpus, n as usize),
+        Case::WakeSleep => Ok(wake(&[&way], cpus, n as usize)?.remove(0)),
         _ => one_way(&way, cpus, n),
     }
 }
@@ -175,39 +174,57 @@ fn round_trip(to: &impl Way, fro: &impl Way, cpus: &[usize], n: u64) -> Result<D
     Ok(each(time, n, wrong))
 }
 
-/// The median of `n` wake-ups.
-fn wake(way: &impl Way, cpus: &[usize], n: usize) -> Result<Done, Failure> {
-    let board = board(2 + n)?;
-    let (arrived, wrong, times) = (&board[0], &board[1], &board[2..]);
+/// The ends of a way, whichever it is.
+trait Ends {
+    fn out(&self) -> io::Result<Box<dyn Sender + '_>>;
+    fn from(&self) -> io::Result<Box<dyn Receiver + '_>>;
+}
+
+impl<W: Way> Ends for W {
+    fn out(&self) -> io::Result<Box<dyn Sender + '_>> {
+        Ok(Box::new(self.sender()?))
+    }
+    fn from(&self) -> io::Result<Box<dyn Receiver + '_>> {
+        Ok(Box::new(self.receiver()?))
+    }
+}
+
+/// Of each way the median of `n` wake-ups; in turn, if there are several.
+fn wake(ways: &[&dyn Ends], cpus: &[usize], n: usize) -> Result<Vec<Done>, Failure> {
+    let order = turns(ways.len(), n);
+    let board = board(1 + ways.len() + order.len())?;
+    let (arrived, rest) = (&board[0], &board[1..]);
+    let (wrong, times) = rest.split_at(ways.len());
     pair(
         cpus,
         |gate| {
-            let mut out = way.sender()?;
+            let mut out: Vec<_> = ways.iter().map(|w| w.out()).collect::<Result<_, _>>()?;
+            let mut sent = vec![0; ways.len()];
             gate.pass();
-            for i in 0..WARM + n {
+            for (i, &(way, _)) in order.iter().enumerate() {
+                let out = &mut out[way];
                 process::nap(PAUSE_US);
                 let began = now();
-                out.send(i as u64)?;
+                out.send(sent[way])?;
                 // ORDER: the time that the receiver left comes with its count.
                 while arrived.load(Acquire) <= i as u64 {
                     process::nap(PAUSE_US / 4);
                 }
-                if i >= WARM {
-                    let t = &times[i - WARM];
-                    t.store(t.load(Relaxed) - began, Relaxed);
-                }
+                times[i].store(times[i].load(Relaxed) - began, Relaxed);
+                sent[way] += 1;
             }
             gate.pass();
             Ok(())
         },
         |gate| {
-            let mut from = way.receiver()?;
+            let mut from: Vec<_> = ways.iter().map(|w| w.from()).collect::<Result<_, _>>()?;
+            let mut got = vec![0; ways.len()];
             gate.pass();
-            for i in 0..WARM + n {
-                check(from.receive()?, i as u64, wrong);
-                if i >= WARM {
-                    times[i - WARM].store(now(), Relaxed);
-                }
+            for (i, &(way, _)) in order.iter().enumerate() {
+                let record = from[way].receive()?;
+                times[i].store(now(), Relaxed);
+                check(record, got[way], &wrong[way]);
+                got[way] += 1;
                 // ORDER: as above.
                 arrived.store(i as u64 + 1, Release);
             }
@@ -215,9 +232,36 @@ fn wake(way: &impl Way, cpus: &[usize], n: usize) -> Result<Done, Failure> {
             Ok(())
         },
     )?;
-    let ns: Vec<f64> = times.iter().map(|t| t.load(Relaxed) as f64).collect();
-    Ok(Done {
-        ns: stats::median(&ns),
-        wrong: wrong.load(Relaxed),
-    })
+    let of = |way: usize| {
+        let own = order.iter().zip(times).filter(|(o, _)| **o == (way, true));
+        let ns: Vec<_> = own.map(|(_, t)| t.load(Relaxed) as f64).collect();
+        Done {
+            ns: stats::median(&ns),
+            wrong: wrong[way].load(Relaxed),
+        }
+    };
+    Ok((0..ways.len()).map(of).collect())
+}
+
+/// Of `wake-sleep`, those that one pair of processes measures in turn: who needs nothing but descriptors and memory.
+pub const TOGETHER: [Kind; 5] = [
+    Kind::Byway,
+    Kind::BywayRecords,
+    Kind::Unix,
+    Kind::Pipe,
+    Kind::Eventfd,
+];
+
+/// Runs them, as `run` does one.
+///
+/// # Errors
+/// As `run`.
+pub fn together(cpus: &[usize], n: u64) -> Result<Vec<Done>, Failure> {
+    let need = Case::WakeSleep.need(cpus);
+    let kernel = |object| Kernel::new(need, object);
+    let (bytes, records) = (Stream::new(need)?, Ours::new(need, false)?);
+    let (unix, pipe) = (kernel(Object::Unix)?, kernel(Object::Pipe)?);
+    let eventfd = kernel(Object::Eventfd)?;
+    let ways: [&dyn Ends; TOGETHER.len()] = [&bytes, &records, &unix, &pipe, &eventfd];
+    wake(&ways, cpus, n as usize)
 }

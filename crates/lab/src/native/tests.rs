@@ -19,7 +19,7 @@ fn every_record_arrives_by_every_way() {
         native.look(&mut Record::new("native"), &Case::ALL).unwrap();
         for case in Case::ALL {
             for kind in native.backends(case) {
-                let run = native.one(case, kind, 40).unwrap();
+                let run = native.one(case, kind, 40, &mut vec![]).unwrap();
                 assert!(run.figure[0] > 0.0, "{case:?} {kind:?}");
                 assert_eq!(run.wrong, 0, "{case:?} {kind:?}");
             }

@@ -9,6 +9,7 @@
 //! Not here: whole programs (pingpong.rs for the demo uses the same loop).
 use super::link::{Kind, Link};
 use super::pair;
+use super::turns::turns;
 use super::{Backend, Plan};
 use crate::child::{Failure, now};
 use crate::stats;
@@ -86,25 +87,6 @@ pub fn between(cpus: &[usize], trips: u64) -> Result<f64, Failure> {
 
 /// In `sleep`, those that one worker measures: it has the pipe of the first, and beside it the kernel's.
 pub const TOGETHER: [&str; 2] = ["byway-core", "kernel"];
-/// Bytes of one pipe until it is the other's turn, and those before them that do not count: what the other has pushed out of the caches
-/// comes back with them.
-pub const TURN: usize = 20;
-const FIRST: usize = 4;
-/// At the start: more than make a pipe worth a ring, and then show that it brings nothing.
-const WARM: usize = 100;
-
-/// The order of all bytes: by which pipe each goes, and whether it counts. Of each pipe `wakes` do.
-fn turns(pipes: usize, wakes: usize) -> Vec<(usize, bool)> {
-    let all = |counts: bool, n: usize| (0..pipes).flat_map(move |p| vec![(p, counts); n]);
-    let mut v: Vec<_> = all(false, WARM).collect();
-    for done in (0..wakes).step_by(TURN) {
-        let turn = TURN.min(wakes - done);
-        v.extend(
-            (0..pipes).flat_map(|p| [vec![(p, false); FIRST], vec![(p, true); turn]].concat()),
-        );
-    }
-    v
-}
 
 /// The worker's part of `sleep`: for each kind of pipe the median us from write to read of `wakes` bytes, `pause` us apart.
 ///
@@ -157,24 +139,4 @@ pub fn sleep(
         stats::median(&us)
     };
     Ok((0..links.len()).map(of).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_pipe_has_its_turns() {
-        let v = turns(2, 30);
-        for pipe in 0..2 {
-            assert_eq!(v.iter().filter(|t| **t == (pipe, true)).count(), 30);
-            assert_eq!(
-                v.iter().filter(|t| **t == (pipe, false)).count(),
-                WARM + 2 * FIRST
-            );
-        }
-        assert_eq!(v[2 * WARM + FIRST], (0, true));
-        assert_eq!(v[2 * WARM + FIRST + TURN], (1, false));
-        assert_eq!(v.last(), Some(&(1, true)));
-    }
 }

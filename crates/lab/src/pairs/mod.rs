@@ -23,6 +23,7 @@ pub mod start;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod turns;
 pub mod variants_text;
 pub mod worker;
 
@@ -277,7 +278,7 @@ impl Workload for Pairs {
                 p.insert("trips".into(), lat_pipe::trips(plan).into());
                 p.insert("wakes".into(), lat_pipe::wakes(plan).into());
                 p.insert("pause_us".into(), lat_pipe::PAUSE_US.into());
-                p.insert("turn".into(), lat_pipe::TURN.into());
+                p.insert("turn".into(), turns::TURN.into());
             }
             Bench::Pipeflex => {
                 let o = &plan.flex;
