@@ -19,7 +19,19 @@ pub struct Carried {
     me: Me,
 }
 
-/// What a new channel has counted before: enough for its first write to open the ring.
+/// What an attempt may do that can not go on at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OrElse {
+    /// Nothing.
+    Return,
+    /// Look again for a little while.
+    Spin,
+    /// That, and sleep in the kernel's read(2) or write(2), until there is something to return. Where others always do so the ring
+    /// brings nothing, and is left.
+    Sleep,
+}
+
+/// What a new channel has counted before, bytes: enough for its first write to open the ring.
 const WORTH: u64 = 1 << 20;
 
 impl Carried {
@@ -80,7 +92,7 @@ impl Carried {
         let f = &c.channel.facts.0;
         f.holders.store(holders as u32, Relaxed);
         f.run.store(std::process::id(), Relaxed);
-        c.channel.writer.0.native_bytes.store(WORTH, Relaxed);
+        c.is_worth();
         registry::publish(d, slot, id.ino);
         Some(c)
     }
@@ -107,6 +119,13 @@ impl Carried {
         Some(Carried { channel, me })
     }
 
+    /// What comes next is worth a ring, whatever was before.
+    pub fn is_worth(&self) {
+        let w = &self.channel.writer.0;
+        w.worth.store(0, Relaxed);
+        w.set_native(0, WORTH);
+    }
+
     /// The calling thread; `spin`: whether it may wait a little without sleeping.
     #[inline]
     pub fn me(&self, spin: bool) -> Me {
@@ -119,9 +138,10 @@ impl Carried {
 
     /// The same in place, for calls that take no longer than a copy of it would.
     #[inline]
-    pub fn mine(&mut self, spin: bool) -> (&Carried, &Me) {
+    pub fn mine(&mut self, or: OrElse) -> (&Carried, &Me) {
         self.me.tid = thread::ids().tid;
-        self.me.spin = spin;
+        self.me.spin = or != OrElse::Return;
+        self.me.resign = or == OrElse::Sleep;
         (self, &self.me)
     }
 

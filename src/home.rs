@@ -16,6 +16,7 @@ use byway_folder::native::{self, MEMORY, empty, open};
 use byway_folder::{hold, lock};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
+use byway_pipe::quiet;
 use byway_sys::{barrier, clock, process};
 use std::fs::{self, File};
 use std::io;
@@ -82,6 +83,7 @@ pub fn home() -> Result<&'static Home, String> {
     let h: &'static Home = Box::leak(Box::new(join()?));
     // ORDER: complete before it is found.
     JOINED.store(std::ptr::from_ref(h).cast_mut(), Ordering::Release);
+    quiet::begin(h.domain, process::gettid());
     // SAFETY: `leave` is a plain function.
     unsafe { libc::atexit(leave) };
     Ok(h)

@@ -1,11 +1,11 @@
 //! The kernel's side of an end: pipe2(2), reads and writes that do not wait, the wait itself.
 //!
-//! Invariant: an attempt never sleeps, although the descriptor is a blocking one: so it can be shared with programs that
-//! know nothing of this library.
+//! Invariant: an attempt never sleeps that is not to, although the descriptor is a blocking one: so it can be shared with programs
+//! that know nothing of this library.
 //! Not here: channels.
 use byway_sys::errno::Ret;
 use byway_sys::file;
-use byway_sys::syscall::{call6, nr};
+use byway_sys::syscall::{call3, call6, nr};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
@@ -58,11 +58,23 @@ fn vectored(call: usize, fd: usize, base: usize, len: usize) -> Ret {
     unsafe { call6(call, fd, v.as_ptr() as usize, 1, end, end, RWF_NOWAIT) }
 }
 
+/// read(2) itself.
+#[inline]
+pub fn read_asleep(fd: usize, b: &mut [u8]) -> Ret {
+    // SAFETY: a buffer of the caller's.
+    unsafe { call3(nr::READ, fd, b.as_mut_ptr() as usize, b.len()) }
+}
+
+/// write(2) itself, which may raise SIGPIPE.
+#[inline]
+pub fn write_asleep(fd: usize, b: &[u8]) -> Ret {
+    // SAFETY: as above.
+    unsafe { call3(nr::WRITE, fd, b.as_ptr() as usize, b.len()) }
+}
+
 /// read(2); EAGAIN where it cannot wait: of a descriptor that somebody has made a non-blocking one, or where nobody writes yet.
 pub fn read_waiting(fd: usize, b: &mut [u8]) -> Ret {
-    // SAFETY: a buffer of the caller's.
-    let r = unsafe { call6(nr::READ, fd, b.as_mut_ptr() as usize, b.len(), 0, 0, 0) };
-    begun(fd, r)
+    begun(fd, read_asleep(fd, b))
 }
 
 /// LINUX fifo_poll: a FIFO that no writer has opened yet has not come to its end.

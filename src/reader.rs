@@ -4,15 +4,16 @@
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
 use crate::buffered::{busy, is_held};
-use crate::carried::{Carried, Farewell};
+use crate::carried::{Carried, Farewell, OrElse};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
+use crate::thread;
 use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::ReadLease;
 use byway_pipe::read::{self, Armed};
-use byway_pipe::{Step, handback, policy, quick};
+use byway_pipe::{Step, handback, policy, quick, quiet};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
 use std::io;
@@ -23,25 +24,17 @@ use std::time::{Duration, Instant};
 /// A rest this long gives the ring's memory back.
 const REST: Duration = Duration::from_millis(20);
 
-/// What an attempt that finds nothing may do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OrElse {
-    /// Nothing.
-    Return,
-    /// Look again for a little while.
-    Spin,
-    /// That, and sleep in the kernel's read(2), until there is something to return.
-    Sleep,
-}
-
 /// The read end of a pipe or FIFO.
 ///
 /// Clones, also in other processes, share one stream: each byte goes to one of them. Two that sleep at the same time make
 /// the pipe the kernel's for good.
+#[repr(C)]
 pub struct Reader {
+    /// Of its last quiet read. What such a read needs comes first: after a sleep each line is one more to wait for.
+    quiet: quiet::Lease,
+    arms: Arms,
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
-    arms: Arms,
     /// R when this end last went to sleep.
     slept: Option<u64>,
     /// Of what it read last.
@@ -53,9 +46,10 @@ pub struct Reader {
 impl Reader {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Reader {
         Reader {
+            quiet: quiet::Lease::NONE,
+            arms: Arms::Own(None),
             fd,
             carried,
-            arms: Arms::Own(None),
             slept: None,
             lease: ReadLease::NONE,
             _farewell: Farewell(carried),
@@ -113,6 +107,18 @@ impl Reader {
     /// `TimedOut`: nothing came. `Interrupted`: a signal handler ran meanwhile.
     pub fn read_timeout(&mut self, b: &mut [u8], most: Duration) -> io::Result<usize> {
         self.read_until(b, Instant::now().checked_add(most))
+    }
+
+    /// What read(2) says, if it is the kernel's turn as it was the last time: by as little as may be, for after a sleep all is cold.
+    #[inline]
+    fn again(&mut self, b: &mut [u8]) -> Option<Ret> {
+        let sleeps = self.quiet.is_some() && self.arms.are_none() && !b.is_empty();
+        let tid = sleeps.then(|| thread::ids().tid)?;
+        quietly(
+            quiet::read_again(tid, &mut self.quiet)?,
+            number(&self.fd),
+            b,
+        )
     }
 
     pub(crate) fn read_until(&mut self, b: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
@@ -203,19 +209,25 @@ impl Reader {
         if is_held(c) {
             return Err(busy());
         }
-        let (c, me) = c.mine(or != OrElse::Return);
+        let (c, me) = c.mine(or);
+        let (ch, fd) = (c.channel, number(&self.fd));
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if quick::read(me, c.channel, whole, &mut self.lease) {
+        if quick::read(me, ch, whole, &mut self.lease) {
             return Ok(Some(b.len()));
         }
-        let fd = number(&self.fd);
+        if or == OrElse::Sleep
+            && let Some(inside) = quiet::read(me, ch, &mut self.quiet)
+            && let Some(n) = quietly(inside, fd, b)
+        {
+            return said(n).map(Some);
+        }
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
         let mut armed = Armed::NOT;
         let at = Cursor::new(&v);
-        match read::read(me, c.channel, fd, at, b.len(), 0, &mut armed) {
+        match read::read(me, ch, fd, at, b.len(), 0, &mut armed) {
             Step::Done(n) => said(n).map(Some),
             step => {
                 let c = *c;
@@ -315,6 +327,16 @@ impl Drop for Reader {
     }
 }
 
+/// What the kernel's own read(2) says. `None`: it would have slept, but somebody made the descriptor a non-blocking one; who waits for
+/// that must be counted.
+#[inline]
+fn quietly(_inside: quiet::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
+    match kernel::read_asleep(fd, b) {
+        EAGAIN => None,
+        n => Some(n),
+    }
+}
+
 /// An end is in one queue at most.
 pub(crate) fn already() -> io::Error {
     io::Error::new(
@@ -326,7 +348,10 @@ pub(crate) fn already() -> io::Error {
 impl io::Read for Reader {
     #[inline]
     fn read(&mut self, b: &mut [u8]) -> io::Result<usize> {
-        self.read_until(b, None)
+        match self.again(b) {
+            Some(n) => said(n),
+            None => self.read_until(b, None),
+        }
     }
 }
 
@@ -339,5 +364,89 @@ impl AsFd for Reader {
 impl AsRawFd for Reader {
     fn as_raw_fd(&self) -> i32 {
         self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Reader, Receiver, Sender, Writer, pipe};
+    use std::io::{Read, Write};
+    use std::thread;
+    use std::time::Duration;
+
+    /// Whether its calls are the kernel's own.
+    fn is_quiet(r: &Reader) -> bool {
+        let c = r.carried.expect("it is carried");
+        c.channel.t().closed() && c.channel.t().is_quiet()
+    }
+
+    fn is_open(r: &Reader) -> bool {
+        !r.carried.expect("it is carried").channel.t().closed()
+    }
+
+    /// Bytes one by one, each to a reader asleep, until the ring is left.
+    fn hush(r: &mut Reader, w: &mut Writer) {
+        let other = r.try_clone().unwrap();
+        thread::scope(|t| {
+            t.spawn(|| {
+                let mut b = [0];
+                while b[0] == 0 {
+                    r.read_exact(&mut b).unwrap();
+                }
+            });
+            let quiet = (0..5000).any(|_| {
+                w.write_all(&[0]).unwrap();
+                thread::sleep(Duration::from_micros(200));
+                is_quiet(&other)
+            });
+            w.write_all(&[1]).unwrap();
+            assert!(quiet);
+        });
+    }
+
+    fn stream(r: &mut Reader, w: &mut Writer) {
+        const N: usize = 10_000_000;
+        thread::scope(|t| {
+            t.spawn(|| (0..N / 100).for_each(|_| w.write_all(&[0; 100]).unwrap()));
+            let (mut b, mut n) = ([0; 1000], 0);
+            while n < N {
+                n += r.read(&mut b).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_ring_that_brings_nothing_is_left_and_a_stream_comes_back_to_it() {
+        let (mut r, mut w) = pipe().unwrap();
+        stream(&mut r, &mut w);
+        assert!(is_open(&r));
+        for _ in 0..2 {
+            hush(&mut r, &mut w);
+            assert!(r.is_carried() && w.is_carried());
+            stream(&mut r, &mut w);
+            assert!(is_open(&r));
+        }
+    }
+
+    #[test]
+    fn records_want_the_ring_and_keep_it() {
+        let (mut r, mut w) = pipe().unwrap();
+        hush(&mut r, &mut w);
+        let watched = r.try_clone().unwrap();
+        let (mut r, mut s) = (Receiver::new(r), Sender::new(w));
+        for _ in 0..50 {
+            s.send(b"one").unwrap();
+            r.message().unwrap();
+        }
+        assert!(is_open(&watched));
+        thread::scope(|t| {
+            t.spawn(|| while matches!(r.receive(&mut [0; 9]), Ok(Some(1))) {});
+            for _ in 0..200 {
+                s.send(b".").unwrap();
+                thread::sleep(Duration::from_micros(200));
+            }
+            s.send(b"").unwrap();
+        });
+        assert!(is_open(&watched));
     }
 }

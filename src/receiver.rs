@@ -3,11 +3,10 @@
 //! Invariant: a record is taken whole; one that the caller's buffer is too small for is kept for the next call.
 //! Not here: what a record is (records.rs), framing (crate pipe, record.rs).
 use crate::Reader;
-use crate::carried::Carried;
+use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
 use crate::kernel::said;
-use crate::reader::OrElse;
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
 use byway_pipe::record::{self, Found, HEAD, Head, Pulled};
@@ -184,7 +183,7 @@ impl Receiver {
     #[inline]
     fn next(&mut self, b: &mut [u8], wait: Wait) -> io::Result<Next> {
         loop {
-            if let Some(n) = self.attempt(b, !matches!(wait, Wait::Not))? {
+            if let Some(n) = self.attempt(b, wait.or_else())? {
                 return Ok(n);
             }
             match wait {
@@ -196,7 +195,7 @@ impl Receiver {
 
     /// What is there; `None`: nothing, and the reader is armed.
     #[inline]
-    fn attempt(&mut self, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
+    fn attempt(&mut self, b: &mut [u8], or: OrElse) -> io::Result<Option<Next>> {
         if self.kept.is_some() {
             let m = self.kept.take();
             self.tell();
@@ -204,14 +203,14 @@ impl Receiver {
         }
         let _turn = self.reader.turn();
         let Some(c) = &mut self.reader.carried else {
-            return self.piecewise(None, b, false);
+            return self.piecewise(None, b, OrElse::Return);
         };
-        let (c, me) = c.mine(spin);
+        let (c, me) = c.mine(or);
         let ch = c.channel;
         if let Some(h) = quick::take(me, ch, b, &mut self.reader.lease) {
             return taken(c, h, b);
         }
-        let mut waited = !spin;
+        let mut waited = or == OrElse::Return;
         loop {
             if let Some(h) = record::take_beside(me, ch, b) {
                 return taken(c, h, b);
@@ -241,7 +240,8 @@ impl Receiver {
                         }
                     }
                     let c = *c;
-                    return self.piecewise(Some(&c), b, !waited);
+                    let or = if waited { OrElse::Return } else { or };
+                    return self.piecewise(Some(&c), b, or);
                 }
             }
         }
@@ -253,21 +253,21 @@ impl Receiver {
         &mut self,
         c: Option<&Carried>,
         b: &mut [u8],
-        spin: bool,
+        or: OrElse,
     ) -> io::Result<Option<Next>> {
         if let Some(c) = c
             && !record::enter(&c.me(false), c.channel)
         {
             return Err(damaged());
         }
-        let got = self.piece(c, b, spin);
+        let got = self.piece(c, b, or);
         if let Some(c) = c {
             record::leave(c.channel);
         }
         got
     }
 
-    fn piece(&mut self, c: Option<&Carried>, b: &mut [u8], spin: bool) -> io::Result<Option<Next>> {
+    fn piece(&mut self, c: Option<&Carried>, b: &mut [u8], or: OrElse) -> io::Result<Option<Next>> {
         if let Some(c) = c {
             let (me, ch, fd) = (c.me(false), c.channel, self.reader.as_raw_fd() as usize);
             record::begin(&me, ch);
@@ -290,7 +290,6 @@ impl Receiver {
             }
         }
         let mut head = [0; HEAD];
-        let or = if spin { OrElse::Spin } else { OrElse::Return };
         let n = match self.reader.attempt(&mut head, or)? {
             None => return Ok(None),
             Some(0) => return Ok(Some(Next::End)),

@@ -4,6 +4,7 @@
 //! receive is never torn. Up to `INLINE` bytes it travels in the stream; a longer one is a grant, of which the stream
 //! carries 16 bytes.
 //! Not here: the ends (sender.rs, receiver.rs), framing (crate pipe, record.rs), memory (grant.rs).
+use crate::carried::OrElse;
 use crate::grant::Grant;
 use crate::pipe;
 use crate::receiver::Receiver;
@@ -48,6 +49,15 @@ pub enum Wait {
 impl Wait {
     pub fn most(d: Duration) -> Wait {
         Wait::Until(Instant::now().checked_add(d))
+    }
+
+    /// What one attempt may do: the sleep follows it.
+    #[inline]
+    pub fn or_else(self) -> OrElse {
+        match self {
+            Wait::Not => OrElse::Return,
+            Wait::Until(_) => OrElse::Spin,
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Sender {
     /// Sends records through `writer`. Everybody who writes into that pipe must do so, and its readers must receive.
     pub fn new(writer: Writer) -> Sender {
         Sender {
-            writer,
+            writer: writer.of_records(),
             flying: VecDeque::new(),
             flying_bytes: 0,
         }
@@ -262,7 +262,7 @@ impl Sender {
         loop {
             match self
                 .writer
-                .attempt_within(whole, &mut done, !matches!(wait, Wait::Not), most)
+                .attempt_within(whole, &mut done, wait.or_else(), most)
             {
                 Tried::All => return Ok(()),
                 Tried::Failed(e) => return Err(crate::writer::error(e)),

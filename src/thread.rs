@@ -3,26 +3,27 @@
 //! Invariant: after fork(2) a child never takes its parent's id for its own: the generation lies on a page that the
 //! kernel wipes in the child (LINUX madvise(2), MADV_WIPEONFORK), however the child was made.
 //! Not here: what the id stands for (crate pipe, lock.rs).
+use crate::home;
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
+use byway_pipe::quiet;
 use byway_sys::process;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+/// Ids of the thread and its process, the generation in which they were asked for, and where it stands: all that a call needs
+/// after a long sleep is on one line.
+type Asked = (Ids, u32, Option<&'static AtomicU32>);
+
 thread_local! {
-    /// Ids of the thread and its process, and the generation in which they were asked for.
-    static IDS: Cell<(Ids, u32)> = const { Cell::new((Ids { tid: 0, pid: 0 }, 0)) };
+    static IDS: Cell<Asked> = const { Cell::new((Ids { tid: 0, pid: 0 }, 0, None)) };
 }
 
 static GENERATIONS: AtomicU32 = AtomicU32::new(0);
 
-/// The generation of this process: another than that of the process that forked it. 0: there is no such page.
-fn generation() -> u32 {
-    static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
-    let Some(page) = PAGE.get_or_init(page) else {
-        return 0;
-    };
+/// The generation of this process: another than that of the process that forked it; never 0.
+fn generation(page: &AtomicU32) -> u32 {
     match page.load(Relaxed) {
         0 => {
             // Several threads may do this at once after a fork; any number that the parent did not have will do.
@@ -34,7 +35,13 @@ fn generation() -> u32 {
     }
 }
 
+/// Where the generation stands, if there is such a page.
 fn page() -> Option<&'static AtomicU32> {
+    static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
+    *PAGE.get_or_init(new_page)
+}
+
+fn new_page() -> Option<&'static AtomicU32> {
     const BYTES: usize = 4096;
     // SAFETY: a new private mapping that stays; zeroed by the kernel, aligned to a page.
     unsafe {
@@ -62,16 +69,26 @@ pub struct Ids {
 
 #[inline]
 pub fn ids() -> Ids {
-    let now = generation();
-    let (ids, asked) = IDS.get();
-    if asked == now && now != 0 {
-        return ids;
+    let (ids, asked, page) = IDS.get();
+    match page {
+        // A child finds 0 there.
+        Some(now) if now.load(Relaxed) == asked => ids,
+        _ => ask(),
     }
+}
+
+#[cold]
+fn ask() -> Ids {
     let ids = Ids {
         tid: process::gettid(),
         pid: process::getpid(),
     };
-    IDS.set((ids, now));
+    let page = page();
+    IDS.set((ids, page.map_or(0, generation), page));
+    // Before the thread's first call that T does not count.
+    if let Some(h) = home::joined() {
+        quiet::begin(h.domain, ids.tid);
+    }
     ids
 }
 

@@ -4,17 +4,18 @@
 //! there is room (docs/pipe.md, Full).
 //! Not here: the protocol (crate pipe, write.rs).
 use crate::buffered::{busy, is_held};
-use crate::carried::Carried;
+use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, number};
 use crate::reader::already;
+use crate::thread;
 use crate::watch::Watch;
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::WriteLease;
 use byway_pipe::record::HEAD;
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fifo, handback, quick};
+use byway_pipe::{Step, fifo, handback, quick, quiet};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -26,15 +27,20 @@ use std::time::{Duration, Instant};
 /// The write end of a pipe or FIFO.
 ///
 /// Clones, also in other processes, write into one stream; a write of up to 4,096 bytes is never mixed with others'.
+#[repr(C)]
 pub struct Writer {
+    /// Of its last quiet write; and first, as a reader's.
+    quiet: quiet::Lease,
     fd: OwnedFd,
+    /// Whether its bytes are only bytes: no records, which want the ring.
+    plain: bool,
     pub(crate) carried: Option<Carried>,
     watch: Option<Arc<Watch>>,
     /// Of what this end wrote last.
     lease: WriteLease,
 }
 
-/// How an attempt ended: all is written, or an error; or there is no room.
+/// How an attempt ended: all is written, or as much as one that may sleep writes; or there is no room; or an error.
 pub(crate) enum Tried {
     All,
     Full,
@@ -44,11 +50,22 @@ pub(crate) enum Tried {
 impl Writer {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Writer {
         Writer {
+            quiet: quiet::Lease::NONE,
             fd,
+            plain: true,
             carried,
             watch: None,
             lease: WriteLease::NONE,
         }
+    }
+
+    /// It sends records from now on, and grants: through the ring, also where a reader of bytes had no use for it.
+    pub(crate) fn of_records(mut self) -> Writer {
+        self.plain = false;
+        if let Some(c) = &self.carried {
+            c.is_worth();
+        }
+        self
     }
 
     /// The writer of a pipe whose descriptor came from elsewhere, as [`Reader::from_fd`](crate::Reader::from_fd).
@@ -90,7 +107,7 @@ impl Writer {
     /// `WouldBlock`: no room; from now on the descriptor tells when there is some. `BrokenPipe`: nobody reads.
     pub fn try_write(&mut self, b: &[u8]) -> io::Result<usize> {
         let mut done = 0;
-        match self.attempt(b, &mut done, false) {
+        match self.attempt(b, &mut done, OrElse::Return) {
             Tried::Failed(e) if done == 0 => Err(error(e)),
             Tried::Full if done == 0 => Err(io::ErrorKind::WouldBlock.into()),
             _ => Ok(done),
@@ -105,12 +122,26 @@ impl Writer {
         self.write_until(b, Instant::now().checked_add(most))
     }
 
+    /// As a reader's.
+    #[inline]
+    fn again(&mut self, b: &[u8]) -> Option<Ret> {
+        let sleeps = self.quiet.is_some() && self.watch.is_none() && !b.is_empty();
+        let tid = sleeps.then(|| thread::ids().tid)?;
+        let _inside = quiet::write_again(tid, b.len(), &mut self.quiet)?;
+        let n = kernel::write_asleep(number(&self.fd), b);
+        (n != EAGAIN).then_some(n)
+    }
+
     /// POSIX write: all of it, unless an error or a handler comes in between.
     #[inline]
     pub(crate) fn write_until(&mut self, b: &[u8], until: Option<Instant>) -> io::Result<usize> {
+        let or = match until {
+            None if self.plain => OrElse::Sleep,
+            _ => OrElse::Spin,
+        };
         let mut done = 0;
         loop {
-            let e = match self.attempt(b, &mut done, true) {
+            let e = match self.attempt(b, &mut done, or) {
                 Tried::All => return Ok(done),
                 Tried::Failed(e) => error(e),
                 Tried::Full => match self.sleep(until) {
@@ -144,8 +175,8 @@ impl Writer {
 
     /// Writes from `done` on as much as there is room for.
     #[inline]
-    pub(crate) fn attempt(&mut self, b: &[u8], done: &mut usize, spin: bool) -> Tried {
-        self.attempt_within(b, done, spin, u64::MAX)
+    pub(crate) fn attempt(&mut self, b: &[u8], done: &mut usize, or: OrElse) -> Tried {
+        self.attempt_within(b, done, or, u64::MAX)
     }
 
     /// The same, where `most` bytes in the ring fill it.
@@ -154,10 +185,10 @@ impl Writer {
         &mut self,
         b: &[u8],
         done: &mut usize,
-        spin: bool,
+        or: OrElse,
         most: u64,
     ) -> Tried {
-        let tried = self.put(b, done, spin, most);
+        let tried = self.put(b, done, or, most);
         if let Some(w) = &self.watch {
             w.full().store(matches!(tried, Tried::Full), Relaxed);
             w.mark(false);
@@ -176,7 +207,7 @@ impl Writer {
                     return None;
                 }
                 quick::record(
-                    c.mine(false).1,
+                    c.mine(OrElse::Return).1,
                     ch,
                     number(&self.fd),
                     head,
@@ -204,7 +235,7 @@ impl Writer {
     }
 
     #[inline]
-    fn put(&mut self, b: &[u8], done: &mut usize, spin: bool, most: u64) -> Tried {
+    fn put(&mut self, b: &[u8], done: &mut usize, or: OrElse, most: u64) -> Tried {
         if b.is_empty() {
             return Tried::All;
         }
@@ -215,7 +246,7 @@ impl Writer {
         if is_held(c) {
             return Tried::Failed(-Ret::from(libc::EBUSY as i16));
         }
-        let (c, me) = c.mine(spin);
+        let (c, me) = c.mine(or);
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
         if *done == 0
@@ -229,6 +260,14 @@ impl Writer {
                     Tried::All
                 }
             };
+        }
+        let sleeps = or == OrElse::Sleep;
+        if sleeps
+            && *done == 0
+            && let Some(_inside) = quiet::write(me, ch, b.len(), &mut self.quiet)
+            && let Some(tried) = asleep(fd, b, done)
+        {
+            return tried;
         }
         let v = [Iov {
             base: b.as_ptr() as usize,
@@ -250,7 +289,10 @@ impl Writer {
             Step::WaitRestartable | Step::WaitPartial => Tried::Full,
             step => {
                 let before = *done;
-                let tried = to_kernel(fd, b, done);
+                let tried = match sleeps.then(|| asleep(fd, b, done)).flatten() {
+                    Some(tried) => tried,
+                    None => to_kernel(fd, b, done),
+                };
                 if step == Step::NativeCounted {
                     let n = match tried {
                         Tried::Full if *done == before => EAGAIN,
@@ -292,6 +334,20 @@ pub(crate) fn error(e: Ret) -> io::Error {
     io::Error::from_raw_os_error(-e as i32)
 }
 
+/// The kernel's own write(2), which sleeps where it must. `None`: it did not, for somebody made the descriptor a non-blocking one.
+#[inline]
+fn asleep(fd: usize, b: &[u8], done: &mut usize) -> Option<Tried> {
+    match kernel::write_asleep(fd, &b[*done..]) {
+        EAGAIN => None,
+        n if n >= 0 => {
+            // Fewer than all if a handler came in between.
+            *done += n as usize;
+            Some(Tried::All)
+        }
+        e => Some(Tried::Failed(e)),
+    }
+}
+
 /// The kernel's turn, as far as it goes without sleeping.
 fn to_kernel(fd: usize, b: &[u8], done: &mut usize) -> Tried {
     while *done < b.len() {
@@ -324,7 +380,11 @@ impl Drop for Writer {
 impl io::Write for Writer {
     #[inline]
     fn write(&mut self, b: &[u8]) -> io::Result<usize> {
-        self.write_until(b, None)
+        match self.again(b) {
+            Some(n) if n >= 0 => Ok(n as usize),
+            Some(e) => Err(error(e)),
+            None => self.write_until(b, None),
+        }
     }
     /// Nothing is held back: what was written can be read.
     fn flush(&mut self) -> io::Result<()> {

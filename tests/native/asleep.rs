@@ -2,6 +2,7 @@
 //!
 //! It sleeps there when the ring has brought nothing since its last sleep: so each test lets it sleep before.
 use crate::peer;
+use crate::quiet::WAKES;
 use crate::rest::resident;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -58,17 +59,18 @@ fn kernel() -> (File, File) {
     }
 }
 
-/// A reader that sleeps twice, the second time in read(2), and is woken by `wake`; all that it read then.
+/// A reader that sleeps so often, the last time in read(2), and is woken by `wake`; all that it read then.
 fn woken<R: Read + Send, W: Write + Send>(
     mut r: R,
     mut w: W,
+    before: usize,
     wake: impl FnOnce(W) + Send,
 ) -> Vec<u8> {
     let s = Sleeper::new();
     thread::scope(|t| {
         let reader = t.spawn(|| {
             let mut b = vec![0; 1 << 20];
-            for _ in 0..2 {
+            for _ in 0..before {
                 s.goes();
                 assert_eq!(r.read(&mut b).unwrap(), 1);
             }
@@ -77,24 +79,29 @@ fn woken<R: Read + Send, W: Write + Send>(
             b.truncate(n);
             b
         });
-        for n in [1, 2] {
+        for n in 1..=before {
             s.asleep(n);
             w.write_all(b".").unwrap();
         }
-        assert_eq!(s.asleep(3), libc::SYS_read);
+        assert_eq!(s.asleep(before + 1), libc::SYS_read);
         wake(w);
         reader.join().unwrap()
     })
 }
 
+/// Enough that it sleeps in read(2); and that its ring is left.
+const BEFORE: [usize; 2] = [2, WAKES];
+
 /// On the kernel's pipe first; what both read must be the same.
 fn both(n: usize, wake: fn(&mut dyn Write)) {
     let (r, w) = kernel();
-    let first = woken(r, w, |mut w| wake(&mut w));
-    let (r, w) = byway::pipe().unwrap();
-    let ours = woken(r, w, |mut w| wake(&mut w));
-    assert_eq!((first.len(), ours.len()), (n, n));
-    assert_eq!(first, ours);
+    let first = woken(r, w, 2, |mut w| wake(&mut w));
+    for before in BEFORE {
+        let (r, w) = byway::pipe().unwrap();
+        let ours = woken(r, w, before, |mut w| wake(&mut w));
+        assert_eq!((first.len(), ours.len()), (n, n));
+        assert_eq!(first, ours);
+    }
 }
 
 #[test]
@@ -107,7 +114,7 @@ fn it_is_woken_by_a_byte_and_by_the_end() {
 #[test]
 fn it_gets_the_whole_of_a_long_write() {
     let (r, w) = byway::pipe().unwrap();
-    let got = woken(r, w, |mut w| w.write_all(&[5; 200_000]).unwrap());
+    let got = woken(r, w, 2, |mut w| w.write_all(&[5; 200_000]).unwrap());
     // A pipe of the kernel's would have brought the first 64 KiB at most.
     assert!(
         got.len() > 4096 && got.iter().all(|&b| b == 5),
@@ -118,13 +125,15 @@ fn it_gets_the_whole_of_a_long_write() {
 
 #[test]
 fn it_is_woken_by_one_who_was_given_the_kernels_pipe() {
-    let (r, w) = byway::pipe().unwrap();
-    let got = woken(r, w, |w| {
-        File::from(w.into_fd().unwrap())
-            .write_all(b"plain")
-            .unwrap()
-    });
-    assert_eq!(got, b"plain");
+    for before in BEFORE {
+        let (r, w) = byway::pipe().unwrap();
+        let got = woken(r, w, before, |w| {
+            File::from(w.into_fd().unwrap())
+                .write_all(b"plain")
+                .unwrap()
+        });
+        assert_eq!(got, b"plain");
+    }
 }
 
 #[test]
@@ -154,18 +163,23 @@ pub fn signals() {
     extern "C" fn count(_: i32) {
         RAN.fetch_add(1, Relaxed);
     }
-    fn interrupted<R: Read + Send, W: Write>(mut r: R, mut w: W, flags: i32) -> bool {
+    fn interrupted<R: Read + Send, W: Write>(
+        mut r: R,
+        mut w: W,
+        before: usize,
+        flags: i32,
+    ) -> bool {
         // SAFETY: a handler that only counts.
         unsafe {
             let mut a: libc::sigaction = std::mem::zeroed();
             (a.sa_sigaction, a.sa_flags) = (count as *const () as usize, flags);
             assert_eq!(libc::sigaction(libc::SIGUSR1, &a, std::ptr::null_mut()), 0);
         }
-        let (s, before) = (Sleeper::new(), RAN.load(Relaxed));
+        let (s, ran) = (Sleeper::new(), RAN.load(Relaxed));
         thread::scope(|t| {
             let reader = t.spawn(|| {
                 let mut b = [0; 8];
-                for _ in 0..2 {
+                for _ in 0..before {
                     s.goes();
                     assert_eq!(r.read(&mut b).unwrap(), 1);
                 }
@@ -176,11 +190,11 @@ pub fn signals() {
                 assert!(matches!(e, None | Some(ErrorKind::Interrupted)), "{e:?}");
                 e.is_some()
             });
-            for n in [1, 2] {
+            for n in 1..=before {
                 s.asleep(n);
                 w.write_all(b".").unwrap();
             }
-            assert_eq!(s.asleep(3), libc::SYS_read);
+            assert_eq!(s.asleep(before + 1), libc::SYS_read);
             // SAFETY: a thread of this process, which is there until it is joined.
             unsafe {
                 libc::syscall(
@@ -190,7 +204,7 @@ pub fn signals() {
                     libc::SIGUSR1,
                 )
             };
-            while RAN.load(Relaxed) == before {
+            while RAN.load(Relaxed) == ran {
                 thread::sleep(Duration::from_millis(1));
             }
             w.write_all(b"!").unwrap();
@@ -199,9 +213,11 @@ pub fn signals() {
     }
     for (flags, expected) in [(0, true), (libc::SA_RESTART, false)] {
         let (r, w) = kernel();
-        assert_eq!(interrupted(r, w, flags), expected);
-        let (r, w) = byway::pipe().unwrap();
-        assert_eq!(interrupted(r, w, flags), expected);
+        assert_eq!(interrupted(r, w, 2, flags), expected);
+        for before in BEFORE {
+            let (r, w) = byway::pipe().unwrap();
+            assert_eq!(interrupted(r, w, before, flags), expected);
+        }
     }
 }
 

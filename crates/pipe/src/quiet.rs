@@ -17,6 +17,7 @@ use crate::channel::{Channel, PIPE_BUF};
 use crate::kept::{self, number};
 use crate::word::T;
 use crate::{Me, handback};
+use byway_mem::domain::Domain;
 use byway_mem::layout::{KEEPERS, Keeper};
 use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -36,73 +37,92 @@ impl Drop for Inside {
     }
 }
 
-/// What an end's last quiet call found out, for its next one: the thread's own line, and the channel's number. After a sleep each
-/// line on the way there is one more to wait for.
+/// What an end's last quiet call found out, for its next one: the thread's own line, where T stands, and the channel's number. After a
+/// sleep each line on the way there is one more to wait for.
 #[derive(Clone, Copy)]
-pub struct Lease(Option<(&'static Keeper, u32)>);
+pub struct Lease(Option<Found>);
+
+#[derive(Clone, Copy)]
+struct Found {
+    keeper: &'static Keeper,
+    channel: &'static Channel,
+    number: u32,
+}
 
 impl Lease {
     /// None.
     pub const NONE: Lease = Lease(None);
+
+    /// Whether it may hold.
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn of(me: &Me, channel: &'static Channel) -> Option<Found> {
+        Some(Found {
+            keeper: place(me)?,
+            channel,
+            number: number(me, channel),
+        })
+    }
 }
 
 /// Whether the caller may make its own read(2) now: it is inside until the result is dropped.
 #[inline]
-pub fn read(me: &Me, ch: &Channel, lease: &mut Lease) -> Option<Inside> {
-    if lease.0.is_none() {
-        if !ch.t().is_quiet() {
-            return None;
-        }
-        lease.0 = Some((place(me)?, number(me, ch)));
+pub fn read(me: &Me, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
+    if lease.0.is_none() && ch.t().is_quiet() {
+        lease.0 = Lease::of(me, ch);
     }
-    again(me, ch, lease)
+    read_again(me.tid, lease)
 }
 
 /// The same of an end whose last read was quiet. To be asked first: elsewhere it looks at nothing.
 #[inline]
-pub fn again(me: &Me, ch: &Channel, lease: &mut Lease) -> Option<Inside> {
-    let (k, number) = lease.0?;
-    let inside = enter(me, ch, k, number);
+pub fn read_again(tid: u32, lease: &mut Lease) -> Option<Inside> {
+    let inside = enter(tid, lease.0?);
     if inside.is_none() {
         *lease = Lease::NONE;
     }
     inside
 }
 
-/// The same for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
+/// As `read`, for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
 #[inline]
-pub fn write(me: &Me, ch: &Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
-    if n > PIPE_BUF {
-        return None;
+pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
+    // Elsewhere T, which a reader polls, is not looked at for this.
+    let may = n <= PIPE_BUF && ch.writer.0.native_ops.load(Relaxed) != 0;
+    if may && lease.0.is_none() && ch.t().is_quiet() {
+        lease.0 = Lease::of(me, ch);
     }
-    if lease.0.is_none() {
-        // Elsewhere T, which a reader polls, is not looked at for this.
-        if ch.writer.0.native_ops.load(Relaxed) == 0 || !ch.t().is_quiet() {
-            return None;
-        }
-        lease.0 = Some((place(me)?, number(me, ch)));
-    }
-    let (k, _) = lease.0?;
+    write_again(me.tid, n, lease)
+}
+
+/// As `read_again`.
+#[inline]
+pub fn write_again(tid: u32, n: usize, lease: &mut Lease) -> Option<Inside> {
+    let k = lease.0?.keeper;
     let made = k.writes.load(Relaxed);
-    if made >= WRITES {
+    if k.tid.load(Relaxed) != tid || n > PIPE_BUF || made >= WRITES {
         *lease = Lease::NONE;
         return None;
     }
     k.writes.store(made + 1, Relaxed);
-    again(me, ch, lease)
+    read_again(tid, lease)
 }
 
 #[inline]
-fn enter(me: &Me, ch: &Channel, k: &'static Keeper, number: u32) -> Option<Inside> {
-    // Another's: the lease came over a fork. Not 0: a handler over such a call.
-    if k.tid.load(Relaxed) != me.tid || k.quiet.load(Relaxed) != 0 {
+fn enter(tid: u32, found: Found) -> Option<Inside> {
+    let k = found.keeper;
+    // Another's: the lease came over a fork, or with its end from another thread. Not 0: a handler over such a call.
+    if k.tid.load(Relaxed) != tid || k.quiet.load(Relaxed) != 0 {
         return None;
     }
-    k.quiet.store(number, Relaxed);
+    k.quiet.store(found.number, Relaxed);
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(k);
-    ch.t().is_quiet().then_some(inside)
+    found.channel.t().is_quiet().then_some(inside)
 }
 
 /// The calling thread's place, if barriers reach it.
@@ -118,9 +138,9 @@ pub(crate) fn uncounted(me: &Me) -> u64 {
 }
 
 /// What the calling thread's place says is of one who had its id before: it makes its first call.
-pub fn begin(me: &Me) {
-    let k = me.domain.keeper(me.tid);
-    if k.tid.load(Relaxed) == me.tid {
+pub fn begin(d: Domain, tid: u32) {
+    let k = d.keeper(tid);
+    if k.tid.load(Relaxed) == tid {
         k.quiet.store(0, Relaxed);
     }
 }

@@ -35,11 +35,11 @@ fn hushed() -> Pipe {
 }
 
 /// Asked by an end that remembers nothing.
-fn read(me: &Me, ch: &Channel) -> Option<Inside> {
+fn read(me: &Me, ch: &'static Channel) -> Option<Inside> {
     let mut lease = Lease::NONE;
     quiet::read(me, ch, &mut lease)
 }
-fn write(me: &Me, ch: &Channel, n: usize) -> Option<Inside> {
+fn write(me: &Me, ch: &'static Channel, n: usize) -> Option<Inside> {
     let mut lease = Lease::NONE;
     quiet::write(me, ch, n, &mut lease)
 }
@@ -133,19 +133,19 @@ fn writes_are_counted_in_the_end() {
 fn a_lease_ends_with_the_quiet() {
     let p = hushed();
     let (me, mut lease) = (p.me(), Lease::NONE);
-    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+    assert!(quiet::read_again(me.tid, &mut lease).is_none());
     assert!(quiet::read(&me, p.ch, &mut lease).is_some());
     for _ in 0..3 {
-        assert!(quiet::again(&me, p.ch, &mut lease).is_some());
+        assert!(quiet::read_again(me.tid, &mut lease).is_some());
     }
     let mut writes = Lease::NONE;
     let before = (0..10 * WRITES).take_while(|_| quiet::write(&me, p.ch, 1, &mut writes).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert!(until_open(&p).is_some());
-    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+    assert!(quiet::read_again(me.tid, &mut lease).is_none());
     assert!(quiet::write(&me, p.ch, 1, &mut writes).is_none());
     // Not while it is open, nor by what it was: for good.
-    assert!(quiet::again(&me, p.ch, &mut lease).is_none());
+    assert!(quiet::read_again(me.tid, &mut lease).is_none());
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn a_lease_is_its_threads_own() {
     drop(inside);
     std::thread::scope(|s| {
         let (p, mut copy) = (&p, lease);
-        let other = s.spawn(move || quiet::again(&p.me(), p.ch, &mut copy).is_some());
+        let other = s.spawn(move || quiet::read_again(p.me().tid, &mut copy).is_some());
         assert!(!other.join().unwrap());
     });
-    assert!(quiet::again(&p.me(), p.ch, &mut lease).is_some());
+    assert!(quiet::read_again(p.me().tid, &mut lease).is_some());
 }

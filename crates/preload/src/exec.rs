@@ -146,7 +146,9 @@ pub fn enter_child() {
         participants::join(&d, process::getpid());
     }
     // Whoever had this thread id before is dead.
-    io::me().iter().for_each(quiet::begin);
+    io::me()
+        .iter()
+        .for_each(|me| quiet::begin(me.domain, me.tid));
 }
 
 /// The new image attached, or the exec failed: its pipes may be carried again.

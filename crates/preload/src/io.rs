@@ -70,7 +70,7 @@ pub fn me() -> Option<Me> {
         access: access::allowed,
     };
     if first {
-        quiet::begin(&me);
+        quiet::begin(me.domain, me.tid);
     }
     Some(me)
 }

@@ -110,18 +110,23 @@ impl End {
         let whole = (b.as_ptr() as usize, b.len());
         // SAFETY: an end is one thread's, and nothing below comes back here.
         let (lease, quiet) = unsafe { (&mut *self.wrote.as_ptr(), &mut *self.quiet.as_ptr()) };
-        if let Some(_inside) = quiet::write(&self.me, ch, b.len(), quiet) {
+        if let Some(_inside) = quiet::write_again(self.me.tid, b.len(), quiet) {
             // SAFETY: a buffer of ours.
             return said(unsafe { call3(nr::WRITE, fd, whole.0, whole.1) });
         }
         if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
             return said(n);
         }
-        self.write_on(b)
+        self.write_on(b, quiet)
     }
 
     #[inline(never)]
-    fn write_on(&self, b: &[u8]) -> io::Result<usize> {
+    fn write_on(&self, b: &[u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
+        let (ch, fd) = (self.pipe.channel, self.pipe.w);
+        if let Some(_inside) = quiet::write(&self.me, ch, b.len(), quiet) {
+            // SAFETY: a buffer of ours.
+            return said(unsafe { call3(nr::WRITE, fd, b.as_ptr() as usize, b.len()) });
+        }
         let v = [Iov {
             base: b.as_ptr() as usize,
             len: b.len(),
@@ -132,7 +137,7 @@ impl End {
             done: 0,
         };
         loop {
-            match write::write(&self.me, self.pipe.channel, self.pipe.w, &mut p) {
+            match write::write(&self.me, ch, fd, &mut p) {
                 Step::Done(n) => return said(n),
                 step => {
                     if let Some(n) = self.native(step, b, &p)? {
@@ -176,7 +181,7 @@ impl End {
         let whole = (b.as_mut_ptr() as usize, b.len());
         // SAFETY: as of a write.
         let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
-        if let Some(_inside) = quiet::again(&self.me, self.pipe.channel, quiet) {
+        if let Some(_inside) = quiet::read_again(self.me.tid, quiet) {
             return self.call(whole);
         }
         if quick::read(&self.me, self.pipe.channel, whole, lease) {
