@@ -15,7 +15,7 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::WriteLease;
 use byway_pipe::record::HEAD;
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fifo, handback, quick, quiet};
+use byway_pipe::{Step, fifo, handback, policy, quick, quiet};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -168,7 +168,7 @@ impl Writer {
         let gone = events & libc::POLLERR != 0;
         if let (true, Some(c)) = (gone, self.carried) {
             // The next write looks at once whether anybody reads.
-            c.channel.writer.0.looked.store(0, Relaxed);
+            policy::looks_in_vain(c.channel);
         }
         Ok(gone)
     }

@@ -410,13 +410,23 @@ pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
 pub fn look_again(me: &Me, ch: &Channel) -> bool {
     let due = is_look_due(me, ch);
     if due {
-        let w = &ch.writer.0;
-        let epoch = me.domain.header().death_epoch.load(Relaxed);
-        w.epoch.store(epoch, Relaxed);
-        w.looked.store(clock::now(), Relaxed);
-        w.since.store(0, Relaxed);
-        // A thread seldom changes its CPU, and to ask for it takes as long as the clock.
-        ch.m.0.writer_cpu.set(clock::now_cpu().1);
+        looks(me, ch);
     }
     due
+}
+
+/// The look comes now: what happens from here on is the next one's to tell.
+pub fn looks(me: &Me, ch: &Channel) {
+    let w = &ch.writer.0;
+    let epoch = me.domain.header().death_epoch.load(Relaxed);
+    w.epoch.store(epoch, Relaxed);
+    w.looked.store(clock::now(), Relaxed);
+    w.since.store(0, Relaxed);
+    // A thread seldom changes its CPU, and to ask for it takes as long as the clock.
+    ch.m.0.writer_cpu.set(clock::now_cpu().1);
+}
+
+/// What the look told is for another to find: it is due again.
+pub fn looks_in_vain(ch: &Channel) {
+    ch.writer.0.looked.store(0, Relaxed);
 }

@@ -12,7 +12,7 @@ use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
 use crate::{Me, bell, beside, kept, policy};
 use byway_sys::errno::Ret;
-use byway_sys::line;
+use byway_sys::{file, line};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its lines have
@@ -113,10 +113,14 @@ fn write_by(
     } else {
         ch.expect_t();
     }
-    if me.handlers || policy::is_look_due(me, ch) {
+    if me.handlers {
         return false;
     }
-    if ch.is_fifo() && is_anothers(me, ch, fd, false) || !may() {
+    let look = policy::is_look_due(me, ch);
+    if look && is_reader_gone(me, ch, fd) {
+        return false;
+    }
+    if ch.is_fifo() && is_anothers(me, ch, fd, look) || !may() {
         return false;
     }
     if is_leased {
@@ -130,6 +134,18 @@ fn write_by(
     }
     let t = ch.t();
     t.is_idle() && first(me, ch, t, (n, most), lease, fill)
+}
+
+/// The look that is due. `write` would take the lock for it, and a keeper's lease would end.
+#[cold]
+#[inline(never)]
+fn is_reader_gone(me: &Me, ch: &Channel, fd: usize) -> bool {
+    policy::looks(me, ch);
+    let gone = file::reader_gone(fd);
+    if gone {
+        policy::looks_in_vain(ch);
+    }
+    gone
 }
 
 /// The same by a keeper, whose lease covers it.

@@ -5,7 +5,7 @@ mod common;
 use byway_pipe::channel::Why;
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::{clusters, handback};
-use byway_sys::clock;
+use byway_sys::{clock, file};
 use common::{Pipe, pipe, pipe_in};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ fn long_written(p: &Pipe) {
     }
 }
 
-/// A lease of the keeper, which is the calling thread. Now and then a write looks whether a reader is there, and brings none.
+/// A lease of the keeper, which is the calling thread. Now and then a write goes another way, and brings none.
 fn lease(p: &Pipe) -> WriteLease {
     let mut lease = WriteLease::NONE;
     for _ in 0..1000 {
@@ -68,6 +68,34 @@ fn a_keeper_has_one() {
         assert_eq!(p.get_leased(&mut b, &mut read), 32);
         assert_eq!(b, [want; 32]);
     }
+}
+
+#[test]
+fn a_look_for_the_reader_leaves_it_and_finds_that_there_is_none() {
+    let p = kept();
+    let mut lease = lease(&p);
+    let due = || {
+        p.ch.writer.0.since.store(0, Relaxed);
+        p.ch.writer.0.looked.store(0, Relaxed);
+    };
+    for n in 1..=10 {
+        let room = lease.room();
+        due();
+        assert_eq!(p.put_leased(&[n; 64], &mut lease), 64);
+        assert_eq!(lease.room(), room - 64);
+        assert_ne!(p.ch.writer.0.looked.load(Relaxed), 0);
+        let mut b = [0; 64];
+        assert_eq!(p.get(&mut b), 64);
+        assert_eq!(b, [n; 64]);
+    }
+    file::close(p.r);
+    due();
+    assert_eq!(p.put_leased(&[7; 64], &mut lease), -1);
+    assert_eq!(
+        std::io::Error::last_os_error().kind(),
+        std::io::ErrorKind::BrokenPipe
+    );
+    assert!(p.ch.t().closed());
 }
 
 #[test]
