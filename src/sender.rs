@@ -67,7 +67,7 @@ impl Sender {
     /// Sends records through `writer`. Everybody who writes into that pipe must do so, and its readers must receive.
     pub fn new(writer: Writer) -> Sender {
         Sender {
-            writer: writer.of_records(),
+            writer,
             flying: VecDeque::new(),
             flying_bytes: 0,
         }
@@ -237,6 +237,9 @@ impl Sender {
     /// A record's head and bytes by one write, which is whole or not at all.
     #[inline]
     fn write(&mut self, kind: u8, b: &[u8], wait: Wait, most: u64) -> io::Result<()> {
+        if self.writer.plain {
+            self.writer.has_records();
+        }
         let head = Head { kind, len: b.len() }.to_bytes();
         match self.writer.attempt_record(head, b, most) {
             // A reader asleep finds the kernel's pipe empty: there is room.

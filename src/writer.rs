@@ -32,8 +32,8 @@ pub struct Writer {
     /// Of its last quiet write; and first, as a reader's.
     quiet: quiet::Lease,
     fd: OwnedFd,
-    /// Whether its bytes are only bytes: no records, which want the ring.
-    plain: bool,
+    /// Whether its bytes have only been bytes: no records, which want the ring.
+    pub(crate) plain: bool,
     pub(crate) carried: Option<Carried>,
     watch: Option<Arc<Watch>>,
     /// Of what this end wrote last.
@@ -59,13 +59,13 @@ impl Writer {
         }
     }
 
-    /// It sends records from now on, and grants: through the ring, also where a reader of bytes had no use for it.
-    pub(crate) fn of_records(mut self) -> Writer {
+    /// From now on it sends records, and grants: through the ring, also where a reader of bytes had no use for that.
+    #[cold]
+    pub(crate) fn has_records(&mut self) {
         self.plain = false;
         if let Some(c) = &self.carried {
             c.is_worth();
         }
-        self
     }
 
     /// The writer of a pipe whose descriptor came from elsewhere, as [`Reader::from_fd`](crate::Reader::from_fd).
