@@ -1,7 +1,7 @@
 //! One run: a pair of processes with a way between them, or two, and what it took.
 //!
-//! Invariant: some records go before those that count, a tenth as many but of sleepers (turns.rs); every record that was sent is received before a run ends, and its
-//! number looked at; until then both ends stay.
+//! Invariant: some records go before those that count, a tenth as many but of sleepers (turns.rs); every record that was sent is
+//! received before a run ends, and its number looked at; until then both ends stay.
 //! Not here: the ways (way.rs), how often a run is repeated (mod.rs).
 use super::case::{Case, Kind};
 use super::kernel::{Kernel, Object};
