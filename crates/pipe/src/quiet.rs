@@ -58,8 +58,10 @@ impl Lease {
     pub fn is_some(&self) -> bool {
         self.0.is_some()
     }
+}
 
-    fn of(me: &Me, channel: &'static Channel) -> Option<Found> {
+impl Found {
+    fn by(me: &Me, channel: &'static Channel) -> Option<Found> {
         Some(Found {
             keeper: place(me)?,
             channel,
@@ -72,7 +74,7 @@ impl Lease {
 #[inline]
 pub fn read(me: &Me, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
     if lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Lease::of(me, ch);
+        lease.0 = Found::by(me, ch);
     }
     read_again(me.tid, lease)
 }
@@ -93,7 +95,7 @@ pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Opti
     // Elsewhere T, which a reader polls, is not looked at for this.
     let may = n <= PIPE_BUF && ch.writer.0.native_ops.load(Relaxed) != 0;
     if may && lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Lease::of(me, ch);
+        lease.0 = Found::by(me, ch);
     }
     write_again(me.tid, n, lease)
 }

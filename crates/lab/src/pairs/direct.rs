@@ -111,8 +111,7 @@ impl End {
         // SAFETY: an end is one thread's, and nothing below comes back here.
         let (lease, quiet) = unsafe { (&mut *self.wrote.as_ptr(), &mut *self.quiet.as_ptr()) };
         if let Some(_inside) = quiet::write_again(self.me.tid, b.len(), quiet) {
-            // SAFETY: a buffer of ours.
-            return said(unsafe { call3(nr::WRITE, fd, whole.0, whole.1) });
+            return self.call(nr::WRITE, fd, whole);
         }
         if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
             return said(n);
@@ -124,8 +123,7 @@ impl End {
     fn write_on(&self, b: &[u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
         if let Some(_inside) = quiet::write(&self.me, ch, b.len(), quiet) {
-            // SAFETY: a buffer of ours.
-            return said(unsafe { call3(nr::WRITE, fd, b.as_ptr() as usize, b.len()) });
+            return self.call(nr::WRITE, fd, (b.as_ptr() as usize, b.len()));
         }
         let v = [Iov {
             base: b.as_ptr() as usize,
@@ -182,7 +180,7 @@ impl End {
         // SAFETY: as of a write.
         let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
         if let Some(_inside) = quiet::read_again(self.me.tid, quiet) {
-            return self.call(whole);
+            return self.call(nr::READ, self.pipe.r, whole);
         }
         if quick::read(&self.me, self.pipe.channel, whole, lease) {
             return Ok(b.len());
@@ -190,11 +188,11 @@ impl End {
         self.read_on(b, quiet)
     }
 
-    /// The kernel's own read(2) of so many bytes to an address.
+    /// The kernel's own read(2) or write(2), of so many bytes at an address.
     #[inline]
-    fn call(&self, (to, n): (usize, usize)) -> io::Result<usize> {
+    fn call(&self, call: usize, fd: usize, (at, n): (usize, usize)) -> io::Result<usize> {
         // SAFETY: a buffer of ours.
-        said(unsafe { call3(nr::READ, self.pipe.r, to, n) })
+        said(unsafe { call3(call, fd, at, n) })
     }
 
     #[inline(never)]
@@ -205,7 +203,7 @@ impl End {
         }];
         let (ch, fd) = (self.pipe.channel, self.pipe.r);
         if let Some(_inside) = quiet::read(&self.me, ch, quiet) {
-            return self.call((v[0].base, v[0].len));
+            return self.call(nr::READ, fd, (v[0].base, v[0].len));
         }
         let mut armed = Armed::NOT;
         let step = read::read(&self.me, ch, fd, Cursor::new(&v), b.len(), 0, &mut armed);
