@@ -1,6 +1,8 @@
 /* Checks: pipes across fork, vfork, posix_spawn, exec (dynamic and static) and stops. Does not check: clone
  * without CLONE_FILES variants. */
 #include "check.h"
+#include <stdatomic.h>
+#include <sys/prctl.h>
 /* LINUX: pipe(7), execve(2): descriptors survive fork and exec; unread bytes stay in the pipe. */
 extern char **environ;
 static int O[2], P[2];
@@ -80,16 +82,20 @@ static void exec_cat_with_unread_bytes(void) { run("/bin/cat", 0); }
 static void exec_cat_without_environment(void) { run("/bin/cat", 3); }
 static void vfork_cat(void) { run("/bin/cat", 1); }
 static void posix_spawn_cat(void) { run("/bin/cat", 2); }
-static void st(int how) {
-    char e[512] = {0};
+/* the cat that no library enters; 0 where there is none */
+static char *static_cat(void) {
+    static char e[512];
+    memset(e, 0, sizeof e);
     readlink("/proc/self/exe", e, 400);
     char *s = strrchr(e, '/');
     strcpy(s ? s + 1 : e, "static_cat");
-    if (access(e, X_OK)) {
-        dprintf(1, "skip: no static_cat beside the program\n");
-        return;
-    }
-    run(e, how);
+    if (!access(e, X_OK)) return e;
+    dprintf(1, "skip: no static_cat beside the program\n");
+    return 0;
+}
+static void st(int how) {
+    char *e = static_cat();
+    if (e) run(e, how);
 }
 static void static_reader_and_writer(void) { st(0); }
 static void static_by_spawn(void) { st(2); }
@@ -194,6 +200,127 @@ static void exec_by_a_second_thread(void) {
         close(done[0]);
     }
 }
+/* LINUX pthread_exit(3) of the first thread: the process goes on, and /proc/PID shows a zombie without descriptors. */
+static void *goes_on(void *us) {
+    char stat[512] = "", *state = 0;
+    for (int i = 0; i < 500 && !(state && state[2] == 'Z'); i++) {
+        int f = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+        ssize_t n = read(f, stat, sizeof stat - 1);
+        close(f);
+        stat[n > 0 ? n : 0] = 0;
+        state = strrchr(stat, ')');
+        sleep_ms(1);
+    }
+    CHECK(state && state[2] == 'Z', "the first thread has not ended");
+    ((void (*)(void))us)();
+    _exit(0);
+}
+static void without_first_thread(void (*f)(void)) {
+    pthread_t t;
+    CHECK(!pthread_create(&t, 0, goes_on, (void *)f), "pthread_create failed");
+    syscall(SYS_exit, 0);
+}
+static void writes_on(void) {
+    close(P[0]);
+    put(P[1], 2 << 20, 0);
+    CHECK(fcntl(P[1], F_GETPIPE_SZ) > 0, "F_GETPIPE_SZ failed");
+    put(P[1], 1 << 20, 2 << 20);
+}
+static void first_thread_ended_writer(void) {
+    mkpipe(P);
+    pid_t c = child();
+    if (!c) without_first_thread(writes_on);
+    close(P[1]);
+    get(P[0], 3 << 20, 0);
+    AT_EOF(P[0]);
+    REAP0(c);
+}
+static int left[2];
+static char *cat;
+static void reads_on(void) {
+    int n;
+    close(P[1]);
+    get(P[0], 1000000, 0);
+    sleep_ms(5);
+    CHECK(!ioctl(P[0], FIONREAD, &n) && n > 0, "FIONREAD must find what was not read, and found %d", n);
+    get(P[0], 1000000, 1000000);
+}
+static void cats_on(void) {
+    close(P[1]);
+    get(P[0], 1000000, 0);
+    sleep_ms(5);
+    dup2(P[0], 0);
+    dup2(left[1], 1);
+    execl(cat, "cat", (char *)0);
+    _exit(1);
+}
+static void first_thread_ended_reader(void) {
+    mkpipe(P);
+    pid_t c = child();
+    if (!c) without_first_thread(reads_on);
+    close(P[0]);
+    put(P[1], 2000000, 0);
+    REAP0(c);
+}
+static void first_thread_ended_exec(void) {
+    if (!(cat = static_cat())) return;
+    mkpipe(P);
+    CHECK(!pipe2(left, O_CLOEXEC), "pipe2 failed");
+    pid_t w = child();
+    if (!w) {
+        close(P[0]);
+        put(P[1], 2000000, 0);
+        _exit(0);
+    }
+    pid_t c = child();
+    if (!c) without_first_thread(cats_on);
+    close(P[0]);
+    close(P[1]);
+    close(left[1]);
+    get(left[0], 1000000, 1000000);
+    AT_EOF(left[0]);
+    REAP0(c);
+    REAP0(w);
+}
+/* What the only holder of a pipe has not read stays, however many pipes come and go. */
+static atomic_int *stage;
+static void holds_on(void) {
+    put(P[1], 40000, 0);
+    *stage = 1;
+    while (*stage == 1) sleep_ms(1);
+    get(P[0], 40000, 0);
+}
+static void held_by(void (*holder)(void)) {
+    mkpipe(P);
+    stage = shared(4096);
+    pid_t c = child();
+    if (!c) {
+        holder();
+        _exit(0);
+    }
+    close(P[0]);
+    close(P[1]);
+    while (!*stage) sleep_ms(1);
+    for (int i = 0; i < 20000; i++) {
+        int p[2];
+        CHECK(!pipe(p), "pipe failed");
+        close(p[0]);
+        close(p[1]);
+    }
+    sleep_ms(300);
+    *stage = 2;
+    REAP0(c);
+}
+static void holds_without_first_thread(void) { without_first_thread(holds_on); }
+static void first_thread_ended_holder(void) { held_by(holds_without_first_thread); }
+/* LINUX prctl(2): only root may look into its /proc/PID/fd */
+static void holds_undumpable(void) {
+    CHECK(!prctl(PR_SET_DUMPABLE, 0), "prctl failed");
+    holds_on();
+}
+static void undumpable_holder(void) { held_by(holds_undumpable); }
 MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(vfork_cat),
      T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader),
-     T(stopped_writer), T(exec_by_a_second_thread))
+     T(stopped_writer), T(exec_by_a_second_thread),
+     T(first_thread_ended_writer), T(first_thread_ended_reader), T(first_thread_ended_exec),
+     T(first_thread_ended_holder), T(undumpable_holder))

@@ -8,8 +8,8 @@
 //! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
 //! the FIFO's order kept (docs/fifo.md).
 //! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
-use crate::members;
 use crate::service::{me, user};
+use crate::{descriptors, members};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
@@ -352,26 +352,16 @@ fn start_of(pid: u32) -> Option<u64> {
 /// Calls `f` with each descriptor of a named FIFO of the processes that `of` wants: process, /proc/PID/fd/N, device and
 /// inode.
 pub fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))) {
-    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = p.file_name().to_str().and_then(|s| s.parse().ok()) else {
-            continue;
-        };
-        if !of(pid) {
-            continue;
+    descriptors::each(of, |pid, path| {
+        // Pipes, sockets and the like have names without a slash.
+        let named = fs::read_link(path).is_ok_and(|to| to.as_os_str().as_bytes()[0] == b'/');
+        if named
+            && let Ok(m) = fs::metadata(path)
+            && m.file_type().is_fifo()
+        {
+            f(pid, path, (m.dev(), m.ino()));
         }
-        let fds = fs::read_dir(p.path().join("fd"));
-        for fd in fds.into_iter().flatten().flatten() {
-            let path = fd.path();
-            // Pipes, sockets and the like have names without a slash.
-            let named = fs::read_link(&path).is_ok_and(|to| to.as_os_str().as_bytes()[0] == b'/');
-            if named
-                && let Ok(m) = fs::metadata(&path)
-                && m.file_type().is_fifo()
-            {
-                f(pid, &path, (m.dev(), m.ino()));
-            }
-        }
-    }
+    });
 }
 
 /// Whether nobody can hold the FIFO whom this user does not see: root sees all, others only what is theirs alone.

@@ -3,13 +3,14 @@
 //!
 //! Invariant: everything here can also be left undone: a domain without its service works, and only keeps more memory.
 //! Not here: making and removing the domain (domain.rs).
+use crate::descriptors;
 use crate::domain::Run;
 use crate::fifo::{self, Fifos};
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
-use byway_mem::{registry, sweep};
+use byway_mem::{participants, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::{Me, clusters};
 use byway_sys::process;
@@ -135,18 +136,18 @@ impl Service {
 /// The pipes that processes of this user have open, by inode.
 fn held_pipes() -> HashSet<u64> {
     let mut found = HashSet::new();
-    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let fds = fs::read_dir(p.path().join("fd"));
-        for fd in fds.into_iter().flatten().flatten() {
-            if let Ok(to) = fs::read_link(fd.path())
+    descriptors::each(
+        |_| true,
+        |_, fd| {
+            if let Ok(to) = fs::read_link(fd)
                 && let Some(n) = to
                     .to_str()
                     .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
             {
                 found.insert(n);
             }
-        }
-    }
+        },
+    );
     found
 }
 
@@ -206,8 +207,12 @@ impl Run {
         self.domain.call_service();
     }
 
-    /// Frees the slots of pipes that no process of this user holds any more.
+    /// Frees the slots of pipes that no process of this user holds any more; none while one that takes part does not show what it
+    /// holds.
     fn collect(&self) {
+        if participants::all(&self.domain).any(descriptors::are_hidden) {
+            return;
+        }
         let before: Vec<(usize, u64)> = registry::slots(self.domain)
             .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
             .collect();

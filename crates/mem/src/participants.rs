@@ -38,6 +38,13 @@ pub fn leave(d: &Domain, pid: u32) {
     }
 }
 
+/// Who has entered, in no order.
+pub fn all(d: &Domain) -> impl Iterator<Item = u32> {
+    // ORDER: pairs with `leave`.
+    let entries = (0..PARTICIPANTS).map(|i| d.participant(i).load(Acquire));
+    entries.filter(|&pid| pid != 0)
+}
+
 /// Whether `pid` has entered.
 pub fn has(d: &Domain, pid: u32) -> bool {
     // ORDER: pairs with `leave`.

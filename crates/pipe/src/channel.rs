@@ -11,7 +11,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNEL_BYTES;
 use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::registry::Key;
-use byway_sys::{line, process};
+use byway_sys::{file, line, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -462,6 +462,12 @@ impl Channel {
             }
             _ => false,
         }
+    }
+    /// Whether `fd` is a descriptor of this channel's pipe. Another thread may have closed it, and its number may be another
+    /// file's: what a call of many steps does by it counts only if this is asked of what it moves the bytes by.
+    pub fn is_behind(&self, fd: usize) -> bool {
+        let key = &self.facts.0.key;
+        file::identity(fd).is_some_and(|id| id.fifo && key.is(id.dev, id.ino))
     }
     /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
     /// opener asks again under the lock.

@@ -13,7 +13,7 @@ use crate::fifo::{more_room, weave};
 use crate::ring::{RING_CLUSTERS, Ring, SMALLEST};
 use crate::word::{H, T};
 use crate::{clusters, lock, policy, quiet};
-use byway_sys::errno::{EMFILE, failed};
+use byway_sys::errno::{EBADF, EMFILE, Ret, failed};
 use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
 use core::sync::atomic::Ordering::Relaxed;
@@ -101,13 +101,14 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
         }
         p.wait(me.cpus);
     }
-    let tmp = file::reopen(fd);
-    if failed(tmp) {
+    if !ch.is_behind(fd) {
+        return false;
+    }
+    let Ok(tmp) = reopened(ch, file::reopen(fd)) else {
         ch.keep_closed();
         ch.facts.0.why.store(Why::Control as u8, Relaxed);
         return false;
-    }
-    let tmp = tmp as usize;
+    };
     let held = file::fionread(tmp);
     let t = ch.t();
     let r = ch.h().r();
@@ -199,11 +200,9 @@ pub fn pull_up(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
     if ch.t().nsl() != 0 || !lock::try_hold(me, ch, r, H::KR) {
         return false;
     }
-    let tmp = file::reopen(fd);
-    let done = !failed(tmp) && pump_locked(ch, tmp as usize, r, me);
-    if !failed(tmp) {
-        file::close(tmp as usize);
-    }
+    let tmp = reopened(ch, file::reopen(fd));
+    let done = tmp.is_ok_and(|tmp| pump_locked(ch, tmp, r, me));
+    let _ = tmp.map(file::close);
     lock::release(me, ch, r);
     done
 }
@@ -233,8 +232,24 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     true
 }
 
+/// What a reopening gave, if that is the channel's pipe.
+fn reopened(ch: &Channel, tmp: Ret) -> Result<usize, Ret> {
+    if failed(tmp) {
+        return Err(tmp);
+    }
+    let tmp = tmp as usize;
+    if !ch.is_behind(tmp) {
+        file::close(tmp);
+        return Err(EBADF);
+    }
+    Ok(tmp)
+}
+
 /// Closes the ring: every byte of it into K, in order. `forever`: never opened again.
-pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
+///
+/// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own call finds
+/// out what the number is now.
+pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) -> bool {
     if forever {
         ch.keep_closed();
         if ch.facts.0.why.load(Relaxed) == 0 {
@@ -243,34 +258,43 @@ pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) {
     }
     // An opening in progress holds the lock while the channel is still closed: wait for it.
     let Some(_taken) = lock::take(me, ch, fd, |t| t.closed() && t.wl() == 0) else {
-        return;
+        return true;
     };
     if ch.t().closed() {
         lock::drop(me, ch);
-        return;
+        return true;
     }
     let r = lock::hold(me, ch, H::SP);
-    spill(me, ch, fd, r);
+    let done = spill(me, ch, fd, r);
+    if !done {
+        lock::release(me, ch, r);
+        lock::drop(me, ch);
+    }
+    done
 }
 
-/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go.
-fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) {
-    // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
+/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for `fd` is not
+/// the pipe's any more.
+fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
     let empty = ch.t().wide(r) == r && !ch.m().valid();
-    if empty {
-        return spill_by(me, ch, fd, None, r);
-    }
-    loop {
-        let tmp = file::reopen(fd);
-        if !failed(tmp) || file::is_writable(fd) {
-            return spill_by(me, ch, fd, (!failed(tmp)).then_some(tmp as usize), r);
+    while ch.is_behind(fd) {
+        // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
+        let tmp = if empty {
+            Err(0)
+        } else {
+            reopened(ch, file::reopen(fd))
+        };
+        if tmp.is_ok() || empty || file::is_writable(fd) {
+            spill_by(me, ch, fd, tmp.ok(), r);
+            return true;
         }
-        if tmp == EMFILE && spill_elsewhere(me, ch, fd, r) {
-            return;
+        if tmp == Err(EMFILE) && spill_elsewhere(me, ch, fd, r) {
+            return true;
         }
         // The system has no more files, or the like: it will.
         byway_sys::process::nap(1000);
     }
+    false
 }
 
 /// [`spill`] of a reader whose process has no descriptor left: in a table of its own one is made free.
@@ -279,10 +303,8 @@ fn spill_elsewhere(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
     let me = Me { rseq: false, ..*me };
     table::with_own(|| {
         file::close(fd);
-        // LINUX proc(5): `self` is the process's table, not this one's.
-        let tmp = file::reopen(fd);
-        if !failed(tmp) {
-            spill_by(&me, ch, tmp as usize, Some(tmp as usize), r);
+        if let Ok(tmp) = reopened(ch, file::reopen_of(me.tid, fd)) {
+            spill_by(&me, ch, tmp, Some(tmp), r);
             done = true;
         }
     });
@@ -395,23 +417,21 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
     }
     let r = lock::hold(me, ch, H::SP);
     let now = file::fionread(fd);
-    match intent & KIND {
+    let spilled = match intent & KIND {
         OPENING | PUMPING => {
             let t = ch.t();
             let pos = if t.closed() { r } else { t.wide(r) };
             let moved = held.saturating_sub(now);
-            let tmp = file::reopen(fd);
+            let tmp = reopened(ch, file::reopen(fd));
             if let Some(ring) = ch.ring(&me.domain) {
-                let from = if failed(tmp) { fd } else { tmp as usize };
+                let from = tmp.unwrap_or(fd);
                 let got = moved + pull(from, ring, pos + moved as u64, held - moved);
                 let _ = ch.cas_w(t, t.with_w((pos as u32).wrapping_add(got as u32)));
             }
-            if !failed(tmp) {
-                file::close(tmp as usize);
-            }
+            let _ = tmp.map(file::close);
             ch.set_m(ch.m().none());
             intend(ch, 0, 0);
-            spill(me, ch, fd, r);
+            spill(me, ch, fd, r)
         }
         MOVING if !ch.t().closed() => {
             // One call: all of them, or none.
@@ -426,20 +446,25 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
                 ch.m().next(r)
             });
             intend(ch, 0, 0);
-            spill(me, ch, fd, r);
+            spill(me, ch, fd, r)
         }
         _ if ch.t().closed() => {
             lock::release(me, ch, r);
             intend(ch, 0, 0);
+            true
         }
         _ => {
             let pos = ch.t().wide(r);
             if now > held {
                 closed(me, ch, pos);
+                true
             } else {
-                spill(me, ch, fd, r);
+                spill(me, ch, fd, r)
             }
         }
+    };
+    if !spilled {
+        lock::release(me, ch, ch.h().r());
     }
     lock::enter(me, ch, fd, |_| false);
 }

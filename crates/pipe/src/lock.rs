@@ -117,7 +117,8 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
             }
             continue;
         }
-        if p.wait(me.cpus) && process::is_dead(owner) {
+        // By a descriptor that is another file's by now nothing can be settled.
+        if p.wait(me.cpus) && process::is_dead(owner) && ch.is_behind(fd) {
             let _held = me.hold_signals();
             // RUNG is cleared: the dead owner may have set it and not rung.
             let mine = t.with_wl(me.tid).without(T::RUNG);

@@ -3,7 +3,7 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::Channel;
+use crate::channel::{Channel, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
@@ -81,10 +81,10 @@ fn take(
             if *done > 0 {
                 return None;
             }
-            if !t.rung() || patience.turns() > 80 {
-                handback::hand_back(me, ch, fd, true, crate::channel::Why::SecondReader);
-            } else {
+            if t.rung() && patience.turns() <= 80 {
                 patience.wait(me.cpus);
+            } else if !handback::hand_back(me, ch, fd, true, Why::SecondReader) {
+                return Some(Step::Native);
             }
             continue;
         }
@@ -118,7 +118,9 @@ fn take(
                 if *done > 0 {
                     return None;
                 }
-                handback::hand_back(me, ch, fd, true, crate::channel::Why::Address);
+                if !handback::hand_back(me, ch, fd, true, Why::Address) {
+                    return Some(Step::Native);
+                }
                 continue;
             }
             let (to, run) = at.run();

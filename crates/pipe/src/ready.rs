@@ -64,7 +64,9 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 handback::settle(me, ch, fd);
             } else if t.nsl() > 0 && (!t.rung() || patience.turns() > 80) {
                 // I7: as a second reader.
-                handback::hand_back(me, ch, fd, true, Why::SecondReader);
+                if !handback::hand_back(me, ch, fd, true, Why::SecondReader) {
+                    return Sight::Kernels;
+                }
             }
             continue;
         }
@@ -102,7 +104,9 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
 /// to be told of more, which a ring does not tell.
 pub fn settle(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     loop {
-        handback::hand_back(me, ch, fd, false, Why::Readiness);
+        if !handback::hand_back(me, ch, fd, false, Why::Readiness) {
+            return Sight::Kernels;
+        }
         match read::native(me, ch, fd, 0, armed) {
             // Opened again in between.
             Step::Done(AGAIN) => {}

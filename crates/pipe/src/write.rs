@@ -63,7 +63,9 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
             if w.done > 0 {
                 return Step::Done(w.done as Ret);
             }
-            handback::hand_back(me, ch, fd, true, Why::Address);
+            if !handback::hand_back(me, ch, fd, true, Why::Address) {
+                return Step::Native;
+            }
             continue;
         }
         if lock::enter(me, ch, fd, T::closed).is_none() {
@@ -80,10 +82,7 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
 pub(crate) fn is_anothers(me: &Me, ch: &Channel, fd: usize, look: bool) -> bool {
     let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
     let theirs = strange || (look && policy::unwatched(me));
-    if theirs {
-        handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
-    }
-    theirs
+    theirs && handback::hand_back(me, ch, fd, false, Why::NotTakingPart)
 }
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
@@ -252,7 +251,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 continue;
             };
             if k < want && (k == 0 || w.want <= PIPE_BUF) {
-                return out_of_memory(me, ch, fd);
+                return out_of_memory(me, ch, fd, w);
             }
             // SAFETY: `write` checked the buffers; the room is free below R's release (E3), and ours by the lock as long as
             // T is `t`.
@@ -307,7 +306,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             // I5 here too: a reader may have emptied the ring and armed since T and H were read.
             // A pump must find room for what goes into K now.
             if clusters::back(me, ch, ring, pos, 1) == 0 {
-                return out_of_memory(me, ch, fd);
+                return out_of_memory(me, ch, fd, w);
             }
             let place = bell::set_place(ch, pos);
             if ch.cas_t(t, t.with(T::RUNG)).is_err() {
@@ -365,11 +364,16 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
 }
 
 /// No memory behind the ring's bytes: the rest is the kernel's, which waits where it must.
-fn out_of_memory(me: &Me, ch: &Channel, fd: usize) -> Option<Step> {
+fn out_of_memory(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     lock::drop(me, ch);
     ch.facts.0.why.store(Why::Memory as u8, Relaxed);
-    handback::hand_back(me, ch, fd, false, Why::Memory);
-    None
+    if handback::hand_back(me, ch, fd, false, Why::Memory) {
+        return None;
+    }
+    Some(match w.done {
+        0 => Step::Native,
+        n => Step::Done(n as Ret),
+    })
 }
 
 /// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer. Whether it has one now.

@@ -164,7 +164,9 @@ fn in_any_order() {
         for _ in 0..4000 {
             // Few changes, or no lease lives long.
             match random(&mut x) % 200 {
-                0 => handback::hand_back(&me, p.ch, p.r, false, Why::Control),
+                0 => {
+                    handback::hand_back(&me, p.ch, p.r, false, Why::Control);
+                }
                 1..4 => drop(clusters::trim(&me, &clusters::user(&me), p.ch)),
                 4..8 if there.len() < 20_000 => {
                     let b = bytes(&mut next, &mut there, 5000 + random(&mut x) % 9000);

@@ -259,6 +259,36 @@ fn a_large_ring_is_handed_back_full() {
     }
 }
 
+/// Another thread has closed the descriptor, or something else has its number by now: what a hand-back would move stays where it
+/// is, and whoever still has the pipe finds it.
+#[test]
+fn hand_back_by_a_descriptor_that_went() {
+    let (p, other) = (pipe(), pipe());
+    let b = vec![7; 4096];
+    (0..30).for_each(|_| assert_eq!(p.put(&b), 4096));
+    assert_eq!(p.get(&mut vec![0; 100_000]), 100_000);
+    // SAFETY: plain calls on our own descriptors and buffers.
+    let null = unsafe {
+        assert_eq!(libc::write(other.w as i32, b.as_ptr().cast(), 100), 100);
+        libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) as usize
+    };
+    let me = me(p.d);
+    for fd in [null, other.r, other.w, 1 << 20] {
+        for forever in [false, true] {
+            assert!(!handback::hand_back(&me, p.ch, fd, forever, Why::Control));
+        }
+        let t = p.ch.t();
+        assert!(!t.closed() && t.wl() == 0 && !p.ch.h().held());
+    }
+    assert_eq!(file::fionread(other.r), 100);
+    assert_eq!(p.get(&mut vec![0; 10_000]), 10_000);
+    assert!(handback::hand_back(&me, p.ch, p.r, true, Why::Control));
+    assert_eq!(file::fionread(p.r), 30 * 4096 - 110_000);
+    [p.r, p.w, other.r, other.w, null]
+        .into_iter()
+        .for_each(file::close);
+}
+
 /// Writes from 64 KiB on may be direct.
 fn lend(p: &Pipe) {
     let from = &p.d.header().direct_from;

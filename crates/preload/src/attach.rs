@@ -12,6 +12,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::participants;
 use byway_sys::errno::failed;
+use byway_sys::path::Path;
 use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
@@ -463,19 +464,10 @@ pub fn known_code(fd: usize) -> bool {
     }
     let mut v = cached(d, &st);
     if matches!(v, Verdict::Unknown) {
-        let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
-        let (mut n, mut rest, mut digits) = (0, fd, [0u8; 10]);
-        while n == 0 || rest > 0 {
-            digits[n] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            n += 1;
-        }
-        for (k, c) in digits[..n].iter().rev().enumerate() {
-            link[14 + k] = *c;
-        }
+        let link = Path::fd(fd);
         let mut path = [0u8; 1024];
         // SAFETY: READLINK of a NUL-terminated path into our buffer.
-        let len = unsafe { call3(89, link.as_ptr() as usize, path.as_mut_ptr() as usize, 1022) };
+        let len = unsafe { call3(89, link.address(), path.as_mut_ptr() as usize, 1022) };
         if len > 0 && wanted(d, &path[..len as usize + 1]) {
             v = cached(d, &st);
         }

@@ -15,7 +15,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Calls `f` with each open descriptor of this process.
 fn each_fd(mut f: impl FnMut(usize)) {
-    let path = b"/proc/self/fd\0";
+    // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
+    let path = b"/proc/thread-self/fd\0";
     let mut buf = [0u8; 1024];
     // SAFETY: the path is NUL terminated; the buffer is ours for each call.
     unsafe {
@@ -110,7 +111,7 @@ pub fn leave_image() {
         };
         let Some(ch) = Channel::at(d, i) else { return };
         if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
-            // Closed by the exec itself.
+            // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a channel does.
             if heir {
                 // What the first thread holds would be held for good, by an id in use.
                 handback::hand_back(&me, ch, fd, true, Why::NotTakingPart);
@@ -120,7 +121,7 @@ pub fn leave_image() {
             }
             return;
         }
-        let mut forever = true;
+        let mut survives = None;
         if let Some(r) = slot {
             let n = r.count.load(Relaxed) as usize;
             if r.channels[..n.min(EXEC_CHANNELS)]
@@ -133,10 +134,17 @@ pub fn leave_image() {
                 r.channels[n].store(i as u16, Relaxed);
                 r.count.store(n as u32 + 1, Relaxed);
                 ch.facts.0.pending.fetch_add(1, Relaxed);
-                forever = false;
+                survives = Some((r, n));
             }
         }
-        handback::hand_back(&me, ch, fd, forever, Why::NotTakingPart);
+        let forever = survives.is_none();
+        if !handback::hand_back(&me, ch, fd, forever, Why::NotTakingPart)
+            && let Some((r, n)) = survives
+        {
+            // Another thread has closed it; there may be one more.
+            r.count.store(n as u32, Relaxed);
+            ch.facts.0.pending.fetch_sub(1, Relaxed);
+        }
     });
 }
 

@@ -8,6 +8,7 @@ pub type Ret = isize;
 pub const EPERM: Ret = -1;
 pub const ENOENT: Ret = -2;
 pub const EINTR: Ret = -4;
+pub const EBADF: Ret = -9;
 pub const EAGAIN: Ret = -11;
 pub const ESRCH: Ret = -3;
 pub const EACCES: Ret = -13;

@@ -3,6 +3,7 @@
 //! Invariant: an fd is asked, never remembered; nothing here keeps one open after it returns, but for `reopen`.
 //! Not here: channels.
 use crate::errno::{EACCES, ENOENT, Ret, failed};
+use crate::path::Path;
 use crate::syscall::{call3, call6, nr};
 
 pub const F_GETFD: usize = 1;
@@ -176,25 +177,17 @@ pub unsafe fn write(fd: usize, p: *const u8, n: usize) -> Ret {
 /// LINUX fifo(7): O_RDWR never blocks and makes neither EOF nor SIGPIPE. It is how a holder of one end can move
 /// bytes at both; it lives for microseconds.
 pub fn reopen(fd: usize) -> Ret {
-    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
-    let mut at = 14;
-    let mut digits = [0u8; 10];
-    let mut n = 0;
-    let mut v = fd;
-    loop {
-        digits[n] = b'0' + (v % 10) as u8;
-        n += 1;
-        v /= 10;
-        if v == 0 {
-            break;
-        }
-    }
-    while n > 0 {
-        n -= 1;
-        path[at] = digits[n];
-        at += 1;
-    }
-    let tmp = open_both(&path);
+    reopen_named(&Path::fd(fd), fd)
+}
+
+/// As [`reopen`], of a descriptor that thread `tid` of this process has: the caller may have a table of its own.
+pub fn reopen_of(tid: u32, fd: usize) -> Ret {
+    let task = Path::of(b"/proc/self/task/").number(tid as usize);
+    reopen_named(&task.text(b"/fd/").number(fd), fd)
+}
+
+fn reopen_named(path: &Path, fd: usize) -> Ret {
+    let tmp = open_both(path);
     if tmp != EACCES {
         return tmp;
     }
@@ -203,18 +196,17 @@ pub fn reopen(fd: usize) -> Ret {
     if failed(chmod(fd, mode | 0o600)) {
         return tmp;
     }
-    let tmp = open_both(&path);
+    let tmp = open_both(path);
     chmod(fd, mode);
     tmp
 }
 
-/// open(2) of a NUL-terminated path.
-fn open_both(path: &[u8]) -> Ret {
+/// open(2).
+fn open_both(path: &Path) -> Ret {
     const AT_FDCWD: usize = -100isize as usize;
     const FLAGS: usize = O_RDWR | O_NONBLOCK | O_CLOEXEC;
-    let path = path.as_ptr() as usize;
-    // SAFETY: the caller's path.
-    unsafe { call6(nr::OPENAT, AT_FDCWD, path, FLAGS, 0, 0, 0) }
+    // SAFETY: the name is NUL terminated.
+    unsafe { call6(nr::OPENAT, AT_FDCWD, path.address(), FLAGS, 0, 0, 0) }
 }
 
 /// fchmod(2).

@@ -4,6 +4,7 @@
 //! Not here: anything about what the dead one held.
 use crate::errno::{ESRCH, failed};
 use crate::file;
+use crate::path::Path;
 use crate::syscall::{call3, call6, nr};
 
 /// The kernel's thread id.
@@ -27,27 +28,14 @@ pub fn is_dead(tid: u32) -> bool {
     if r == -3 {
         return true;
     }
-    let mut path = *b"/proc/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    let mut digits = [0u8; 10];
-    let (mut n, mut v, mut at) = (0, tid, 6);
-    while v > 0 {
-        digits[n] = b'0' + (v % 10) as u8;
-        n += 1;
-        v /= 10;
-    }
-    while n > 0 {
-        n -= 1;
-        path[at] = digits[n];
-        at += 1;
-    }
-    path[at..at + 5].copy_from_slice(b"/stat");
+    let path = Path::of(b"/proc/").number(tid as usize).text(b"/stat");
     let mut buf = [0u8; 128];
     // SAFETY: `path` is NUL terminated; `buf` is ours for the read.
     let got = unsafe {
         let fd = call6(
             nr::OPENAT,
             -100isize as usize,
-            path.as_ptr() as usize,
+            path.address(),
             0o2000000,
             0,
             0,
