@@ -1,16 +1,15 @@
 //! Slots of pipes that nobody has open any more: found by asking the kernel who has what, when slots run short.
 //!
 //! Invariant: a slot is freed only if no process of this user had its pipe open at a moment after the slot was seen. Who
-//! cannot be asked (a process of another user's) has none: the domain is this user's.
+//! cannot be asked has none, being another user's: the domain is this one's. While a process of this user that has used the domain
+//! does not show what it has open, none is freed.
 //! Not here: the rings' memory at rest (carried.rs).
 use crate::thread;
+use byway_folder::descriptors;
 use byway_mem::domain::Domain;
-use byway_mem::{holdings, registry, sweep};
+use byway_mem::{holdings, participants, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::clusters;
-use std::collections::HashSet;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Frees every slot whose pipe is gone, and brings home what dead processes held.
@@ -20,7 +19,10 @@ pub fn collect(d: Domain) {
         let before: Vec<(usize, (u64, u64))> = registry::slots(d)
             .filter_map(|i| registry::object(d, i).map(|key| (i, key)))
             .collect();
-        let open = open_pipes();
+        let open = descriptors::pipes();
+        if participants::all(&d).any(descriptors::are_hidden) {
+            return;
+        }
         for (i, key) in before {
             if !open.contains(&key)
                 && registry::object(d, i) == Some(key)
@@ -52,23 +54,4 @@ pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
             clusters::reach(d, ch, f);
         }
     }
-}
-
-/// Device and inode of every pipe and FIFO that a process of this user has open.
-fn open_pipes() -> HashSet<(u64, u64)> {
-    let mut all = HashSet::new();
-    for p in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if !p.file_name().as_encoded_bytes()[0].is_ascii_digit() {
-            continue;
-        }
-        let fds = fs::read_dir(p.path().join("fd"));
-        for fd in fds.into_iter().flatten().flatten() {
-            if let Ok(m) = fs::metadata(fd.path())
-                && m.file_type().is_fifo()
-            {
-                all.insert((m.dev(), m.ino()));
-            }
-        }
-    }
-    all
 }

@@ -11,12 +11,12 @@
 //! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes, or
 //! with the next `byway run`.
 //! unsafe: maps the domain. Not here: channels.
+use crate::thread;
 use byway_folder as folder;
 use byway_folder::native::{self, MEMORY, empty, open};
 use byway_folder::{hold, lock};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
-use byway_pipe::quiet;
 use byway_sys::{barrier, clock, process};
 use std::fs::{self, File};
 use std::io;
@@ -83,10 +83,19 @@ pub fn home() -> Result<&'static Home, String> {
     let h: &'static Home = Box::leak(Box::new(join()?));
     // ORDER: complete before it is found.
     JOINED.store(std::ptr::from_ref(h).cast_mut(), Ordering::Release);
-    quiet::begin(h.domain, process::gettid());
-    // SAFETY: `leave` is a plain function.
-    unsafe { libc::atexit(leave) };
+    thread::begin(h.domain, thread::ids());
+    // SAFETY: plain functions.
+    unsafe {
+        libc::atexit(leave);
+        libc::pthread_atfork(None, None, Some(enter));
+    }
     Ok(h)
+}
+
+/// A forked child has what its parent had open, before its first call.
+extern "C" fn enter() {
+    // Asked for anew they enter the process.
+    thread::ids();
 }
 
 fn join() -> Result<Home, String> {

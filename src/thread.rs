@@ -6,6 +6,7 @@
 use crate::home;
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
+use byway_mem::participants;
 use byway_pipe::quiet;
 use byway_sys::process;
 use std::cell::Cell;
@@ -87,9 +88,15 @@ fn ask() -> Ids {
     IDS.set((ids, page.map_or(0, generation), page));
     // Before the thread's first call that T does not count.
     if let Some(h) = home::joined() {
-        quiet::begin(h.domain, ids.tid);
+        begin(h.domain, ids);
     }
     ids
+}
+
+/// The calling thread's first call in the domain.
+pub fn begin(d: Domain, ids: Ids) {
+    participants::join(&d, ids.pid);
+    quiet::begin(d, ids.tid);
 }
 
 /// The calling thread as a user of the domain's memory.

@@ -207,6 +207,7 @@ fn peer() {
         "lives" => crate::fifo::lives(),
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
+        "unseen" => crate::rest::unseen(),
         "thousand" => crate::rest::thousand(),
         "signals" => crate::asleep::signals(),
         "sleepers" => crate::asleep::sleepers(),

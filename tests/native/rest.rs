@@ -123,3 +123,59 @@ pub fn slots() {
         assert_eq!(r.read(&mut [0; 9]).unwrap(), 2);
     }
 }
+
+#[test]
+fn what_is_not_seen_stays() {
+    peer::apart("unseen");
+}
+/// The only holder of a pipe is a process whose first thread has ended, or one that only root may look into: /proc does not show
+/// what they have open, or not at once.
+pub fn unseen() {
+    let both = [true, false].map(holder);
+    for _ in 0..3000 {
+        let (mut r, mut w) = byway::pipe().unwrap();
+        w.write_all(b"x").unwrap();
+        assert_eq!(r.read(&mut [0; 9]).unwrap(), 1);
+    }
+    for (child, mut go) in both {
+        go.write_all(b"!").unwrap();
+        let mut status = 0;
+        // SAFETY: waits for our child.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0);
+    }
+}
+/// A child that alone has a pipe with bytes in it, and what lets it read them.
+fn holder(first_thread_ends: bool) -> (i32, std::io::PipeWriter) {
+    // A reader whose bytes are gone waits for them.
+    const ALARM: u32 = 30;
+    let (mut r, mut w) = byway::pipe().unwrap();
+    let (mut told, go) = std::io::pipe().unwrap();
+    w.write_all(&[7; 3000]).unwrap();
+    assert!(w.is_carried());
+    let mut take = move || {
+        let mut b = [0; 5000];
+        assert_eq!(told.read(&mut b).unwrap(), 1);
+        let whole = r.read(&mut b).unwrap() == 3000 && b[..3000] == [7; 3000];
+        // SAFETY: leaves the child.
+        unsafe { libc::_exit(i32::from(!whole)) }
+    };
+    // SAFETY: the child goes on with one thread; prctl(2), alarm(2) and exit(2) have no pointers.
+    let child = unsafe {
+        match libc::fork() {
+            0 if first_thread_ends => {
+                libc::alarm(ALARM);
+                thread::spawn(take);
+                libc::syscall(libc::SYS_exit, 0);
+                unreachable!()
+            }
+            0 => {
+                libc::alarm(ALARM);
+                libc::prctl(libc::PR_SET_DUMPABLE, 0);
+                take()
+            }
+            pid => pid,
+        }
+    };
+    (child, go)
+}

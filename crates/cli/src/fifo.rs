@@ -8,8 +8,9 @@
 //! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
 //! the FIFO's order kept (docs/fifo.md).
 //! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
+use crate::members;
 use crate::service::{me, user};
-use crate::{descriptors, members};
+use byway_folder::descriptors;
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
@@ -19,7 +20,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -332,6 +333,11 @@ fn holders(key: (u64, u64)) -> Vec<Holder> {
     v
 }
 
+/// Whether somebody has the FIFO open.
+pub fn is_held(key: (u64, u64)) -> bool {
+    !holders(key).is_empty()
+}
+
 /// Whether only this process has the FIFO.
 pub fn abandoned(dev: u64, ino: u64) -> bool {
     let me = std::process::id();
@@ -351,15 +357,10 @@ fn start_of(pid: u32) -> Option<u64> {
 
 /// Calls `f` with each descriptor of a named FIFO of the processes that `of` wants: process, /proc/PID/fd/N, device and
 /// inode.
-pub fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))) {
+fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))) {
     descriptors::each(of, |pid, path| {
-        // Pipes, sockets and the like have names without a slash.
-        let named = fs::read_link(path).is_ok_and(|to| to.as_os_str().as_bytes()[0] == b'/');
-        if named
-            && let Ok(m) = fs::metadata(path)
-            && m.file_type().is_fifo()
-        {
-            f(pid, path, (m.dev(), m.ino()));
+        if let Some(key) = descriptors::pipe(path, false) {
+            f(pid, path, key);
         }
     });
 }

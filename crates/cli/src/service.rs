@@ -3,9 +3,9 @@
 //!
 //! Invariant: everything here can also be left undone: a domain without its service works, and only keeps more memory.
 //! Not here: making and removing the domain (domain.rs).
-use crate::descriptors;
 use crate::domain::Run;
 use crate::fifo::{self, Fifos};
+use byway_folder::descriptors;
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::Class;
@@ -14,9 +14,7 @@ use byway_mem::{participants, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::{Me, clusters};
 use byway_sys::process;
-use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -133,24 +131,6 @@ impl Service {
     }
 }
 
-/// The pipes that processes of this user have open, by inode.
-fn held_pipes() -> HashSet<u64> {
-    let mut found = HashSet::new();
-    descriptors::each(
-        |_| true,
-        |_, fd| {
-            if let Ok(to) = fs::read_link(fd)
-                && let Some(n) = to
-                    .to_str()
-                    .and_then(|s| s.strip_prefix("pipe:[")?.strip_suffix(']')?.parse().ok())
-            {
-                found.insert(n);
-            }
-        },
-    );
-    found
-}
-
 impl Run {
     /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
     pub fn serve(&self, cache: &Path) {
@@ -210,56 +190,34 @@ impl Run {
     /// Frees the slots of pipes that no process of this user holds any more; none while one that takes part does not show what it
     /// holds.
     fn collect(&self) {
+        let before: Vec<(usize, (u64, u64))> = registry::slots(self.domain)
+            .filter_map(|i| registry::object(self.domain, i).map(|key| (i, key)))
+            .collect();
+        let held = descriptors::pipes();
         if participants::all(&self.domain).any(descriptors::are_hidden) {
             return;
         }
-        let before: Vec<(usize, u64)> = registry::slots(self.domain)
-            .filter_map(|i| registry::inode(self.domain, i).map(|n| (i, n)))
-            .collect();
-        let mut named: HashSet<(u64, u64)> = HashSet::new();
-        fifo::each_fifo(
-            |_| true,
-            |_, _, key| {
-                named.insert(key);
-            },
-        );
-        // LINUX proc(5): processes are listed by id, and ids begin anew: a pipe can pass, while it is looked for, from one that is
-        // yet to come to a child that would have been listed before. Its child has it still when it is looked for again.
-        let (first, second) = (held_pipes(), held_pipes());
-        let live = |n: u64| first.contains(&n) || second.contains(&n);
         let u = user(self.domain);
-        for (i, n) in before {
-            let Some(ch) = Channel::at(self.domain, i) else {
+        for (i, key) in before {
+            if held.contains(&key) {
                 continue;
-            };
-            if ch.is_fifo() {
-                self.collect_fifo(i, &named, &u);
-            } else if !live(n) {
-                self.free(i, n, &u);
+            }
+            if Channel::at(self.domain, i).is_some_and(Channel::is_fifo) {
+                // Nobody may come in between: it is looked for again while nobody can enter or find one.
+                registry::alone(&self.domain, u.who.tid, || {
+                    if !fifo::is_held(key) {
+                        self.free(i, key, &u);
+                    }
+                });
+            } else {
+                self.free(i, key, &u);
             }
         }
     }
 
-    /// Of a FIFO nobody may come in between: it is looked for again while nobody can enter or find one.
-    fn collect_fifo(&self, i: usize, named: &HashSet<(u64, u64)>, u: &User) {
-        let Some(key) = registry::object(self.domain, i) else {
-            return;
-        };
-        if named.contains(&key) {
-            return;
-        }
-        registry::alone(&self.domain, u.who.tid, || {
-            let mut held = false;
-            fifo::each_fifo(|_| true, |_, _, k| held |= k == key);
-            if !held && registry::object(self.domain, i) == Some(key) {
-                self.free(i, key.1, u);
-            }
-        });
-    }
-
-    /// Frees slot `i`, if it is still that of inode `n`.
-    fn free(&self, i: usize, n: u64, u: &User) {
-        if registry::inode(self.domain, i) == Some(n)
+    /// Frees slot `i`, if it is still that of the same pipe.
+    fn free(&self, i: usize, key: (u64, u64), u: &User) {
+        if registry::object(self.domain, i) == Some(key)
             && let Some(ch) = Channel::at(self.domain, i)
         {
             let line = self.own(i);

@@ -1,7 +1,9 @@
-//! The user's folder of shared memory, which the runs' domains and the native library's have in common.
+//! What the runs' domains and the native library's have in common: the user's folder of shared memory, and the look for who has which
+//! pipe open.
 //!
 //! Invariant: a folder is used only if it is this user's and nobody else can write into it.
 //! Not here: what lies in it (a native domain's part: native.rs). It is a crate of its own because it needs std, which the preload library's crates have not.
+pub mod descriptors;
 pub mod native;
 pub mod pipes;
 

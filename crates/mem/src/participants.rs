@@ -1,4 +1,4 @@
-//! The processes that take part: each of their calls on a channel passes through the preload library.
+//! The processes that take part: each of their calls on a channel passes through the preload library, or they use the native one.
 //!
 //! Invariant: a process is in the table only while it takes part; it enters itself, and leaves before the first call
 //! that could go past the library. An entry outlives a killed process: whoever asks must know that the id is still that

@@ -1,9 +1,12 @@
 //! The descriptors that processes have open, as /proc shows them to this user.
 //!
 //! Invariant: a process whose first thread has ended is looked into like any other.
-//! Not here: what it means that one has a pipe (service.rs) or a FIFO (fifo.rs) open.
+//! Not here: what it means that somebody has one open.
+use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Calls `f` with the process and /proc/.../fd/N of each descriptor of the processes that `of` wants.
@@ -23,6 +26,30 @@ pub fn each(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path)) {
             }
         }
     }
+}
+
+/// Device and inode of the named FIFO, or with `nameless` the pipe, that a descriptor is one of.
+pub fn pipe(fd: &Path, nameless: bool) -> Option<(u64, u64)> {
+    // Others are not asked what they are: that may take long.
+    let to = fs::read_link(fd).ok()?;
+    let to = to.as_os_str().as_bytes();
+    if to.starts_with(b"/") || nameless && to.starts_with(b"pipe:") {
+        let m = fs::metadata(fd).ok()?;
+        return m.file_type().is_fifo().then(|| (m.dev(), m.ino()));
+    }
+    None
+}
+
+/// Device and inode of every pipe that a process had open from the begin of the look to its end, and of many others.
+///
+/// LINUX proc(5): processes are listed by id, and ids begin anew: a pipe can pass, while it is looked for, from one that is yet to
+/// come to a child that would have been listed before. Its child has it still when it is looked for again.
+pub fn pipes() -> HashSet<(u64, u64)> {
+    let mut found = HashSet::new();
+    for _ in 0..2 {
+        each(|_| true, |_, fd| found.extend(pipe(fd, true)));
+    }
+    found
 }
 
 /// True if there was one.
@@ -48,8 +75,7 @@ pub fn are_hidden(pid: u32) -> bool {
     if !fs::read_dir(format!("{at}/fd")).is_err_and(denied) {
         return false;
     }
-    // SAFETY: geteuid has no preconditions.
-    let own = unsafe { libc::geteuid() }.to_string();
+    let own = crate::user().to_string();
     let status = fs::read_to_string(format!("{at}/status")).unwrap_or_default();
     let ids = status.lines().find_map(|l| l.strip_prefix("Uid:"));
     ids.is_some_and(|ids| ids.split_whitespace().any(|id| id == own))
