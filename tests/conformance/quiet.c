@@ -324,19 +324,23 @@ static void *takes(void *a) {
     get(P[0], 100000, 0);
     return 0;
 }
+static volatile int waiter;
 static void *waits(void *a) {
     char b;
     get(P[0], 3, 0);
+    waiter = tid();
     read(P[0], &b, 1);
     return 0;
 }
 static void a_thread_is_cancelled(void) {
     pthread_t t;
     void *r;
+    waiter = 0;
     hush(P);
     pthread_create(&t, 0, waits, 0);
     chat(P[1], 3, 0);
-    sleep_ms(20);
+    while (!waiter) sleep_ms(1);
+    wait_asleep(waiter);
     pthread_cancel(t);
     pthread_join(t, &r);
     CHECK(r == PTHREAD_CANCELED, "a thread that is cancelled in its read must end so");

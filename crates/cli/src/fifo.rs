@@ -15,7 +15,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
 use byway_pipe::channel::{Channel, Holders, Why};
-use byway_pipe::handback;
+use byway_pipe::{fifo, handback};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
@@ -222,6 +222,12 @@ impl Fifos {
         };
         if mask & libc::IN_IGNORED != 0 {
             state.watches.remove(&wd);
+            // The FIFO is gone; one that has its number since was taken for watched.
+            if let Some(ch) = Channel::at(self.domain, slot)
+                && registry::object(self.domain, slot) == Some(key)
+            {
+                self.take_back(ch, key);
+            }
             return;
         }
         self.look(&mut state, slot, key);
@@ -279,7 +285,11 @@ impl Fifos {
                 .open(&h.path);
             if let Ok(f) = f {
                 use std::os::fd::AsRawFd;
-                handback::hand_back(&me, ch, f.as_raw_fd() as usize, false, Why::NotTakingPart);
+                let fd = f.as_raw_fd() as usize;
+                if ch.is_behind(fd) {
+                    fifo::meet(&me, ch, fd);
+                    handback::hand_back(&me, ch, fd, false, Why::NotTakingPart);
+                }
                 return;
             }
         }

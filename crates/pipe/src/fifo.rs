@@ -8,9 +8,10 @@ use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Why};
 use crate::copy::Iov;
 use crate::foreign::Side;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
-use crate::lock;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{H, T};
+use crate::{kept, lock};
+use byway_mem::registry;
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
@@ -85,6 +86,37 @@ pub fn leave(me: &Me, ch: &Channel, fd: usize) {
     if !t.closed() && t.wide(h.r()) != h.r() {
         hand_back(me, ch, fd, false, Why::NotYet);
     }
+}
+
+/// Before anything else by whoever finds a FIFO's channel through a descriptor that it has not used before: what a FIFO that is no more
+/// has left in the channel is not this one's.
+pub fn meet(me: &Me, ch: &Channel, fd: usize) {
+    registry::alone(&me.domain, me.tid, || begin(ch, fd));
+    renew(me, ch, fd);
+}
+
+/// The first part of [`meet`], while nobody else enters or finds a FIFO: who of the old one's users was killed inside has left nothing
+/// that is to be repaired, and is not waited for.
+///
+/// LINUX the number of an inode that was removed soon is another's.
+pub fn begin(ch: &Channel, fd: usize) {
+    let born = file::born(fd);
+    if ch.writer.0.born.load(Relaxed) == born {
+        return;
+    }
+    // Nobody uses it yet. What is in a ring that is still open goes by `renew`.
+    intend(ch, 0, 0);
+    kept::forget(ch);
+    ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
+    let mut t = ch.t();
+    while let Err(now) = ch.cas_t(t, t.nobody().with_wl(0).without(T::RUNG)) {
+        t = now;
+    }
+    let h = ch.h();
+    ch.cas_h(h, H::free(h.r()));
+    ch.writer.0.forget_native();
+    // Last: who is killed before leaves it to the next.
+    ch.writer.0.born.store(born, Relaxed);
 }
 
 /// A FIFO that everybody has left since its channel was opened is a new pipe now: what is in the ring is of a life that

@@ -10,7 +10,7 @@ use crate::Me;
 use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
-use crate::ring::{RING_CLUSTERS, Ring, SMALLEST};
+use crate::ring::{RING_CLUSTERS, Ring, SLACK, SMALLEST};
 use crate::word::{H, T};
 use crate::{clusters, lock, policy, quiet};
 use byway_sys::errno::{EBADF, EMFILE, Ret, failed};
@@ -117,18 +117,21 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     clusters::release(me.domain, ch);
     let asked = policy::ring_bytes(me);
     let wanted = clusters::affordable(me.domain, asked);
-    // One that holds less than the pipe would, given back full, leave a pipe that is not full.
-    if wanted < asked.min(size) {
+    // One that holds less than the pipe is full too soon; and given back full would leave a pipe that is not.
+    let least = asked.min(size + SLACK as usize);
+    if wanted < least {
         file::close(tmp);
         no_memory(ch);
         return false;
     }
     let most = file::largest(tmp, 2 * wanted, 2 * SMALLEST) / 2;
     file::fcntl(tmp, file::F_SETPIPE_SZ, size);
-    if most == 0 {
+    if most < least {
         file::close(tmp);
-        ch.keep_closed();
-        ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+        no_memory(ch);
+        if most == 0 {
+            ch.keep_closed();
+        }
         return false;
     }
     if held > most / 2 || (held > 0 && t.nsl() > 0) {

@@ -40,11 +40,17 @@ const WRITES_PER_US: u64 = 4;
 const IN_VAIN: u32 = 64;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
-/// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, one cluster.
+/// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two clusters: in one,
+/// with the room that a pump needs, a pipe would hold less than the kernel's.
 pub fn ring_bytes(me: &Me) -> usize {
+    let told = ring_told(me);
     if reclaim::band(&me.domain) > Band::Grow {
-        return Class::Jumbo.bytes();
+        return told.min(2 * Class::Jumbo.bytes());
     }
+    told
+}
+
+fn ring_told(me: &Me) -> usize {
     match me.domain.header().ring_bytes.load(Relaxed) as usize {
         0 if me.cpus == 1 => ONE_CPU_RING,
         0 => RING,

@@ -99,6 +99,10 @@ fn take(
             return Some(Step::Native);
         };
         if w - r > ring.bytes() {
+            if ch.h() != h {
+                // A turn of the ring since H was loaded: others read too.
+                continue;
+            }
             // Not a state that any of us writes: leave the channel alone.
             return Some(Step::Native);
         }

@@ -63,10 +63,10 @@ pub fn known_writer(fd: usize) -> Option<usize> {
 pub fn ask_kernel(fd: usize) -> Option<usize> {
     let id = file::identity(fd)?;
     let d = attach::domain()?;
-    if id.fifo {
-        registry::find(d, id.dev, id.ino)
-    } else {
-        None
+    let i = registry::find(d, id.dev, id.ino).filter(|_| id.fifo)?;
+    match Channel::at(d, i)?.is_fifo() {
+        true => Some(fifo::find(fd, i)),
+        false => Some(i),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> 
     let found = registry::alone(&d, process::gettid(), || {
         let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
         if let Some(ch) = Channel::at(d, i) {
-            cool(ch, file::born(fd));
+            fifo::begin(ch, fd);
         }
         keep(i);
         Some(i)
@@ -32,6 +32,16 @@ pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> 
         None => participants::leave(&d, process::getpid()),
     }
     found
+}
+
+/// The channel slot `i` of the named FIFO behind `fd`, which this process may not have used: of an exec, or a vfork child.
+pub fn find(fd: usize, i: usize) -> usize {
+    if let Some(me) = io::me_or_vfork_child()
+        && let Some(ch) = Channel::at(me.domain, i)
+    {
+        fifo::meet(&me, ch, fd);
+    }
+    i
 }
 
 /// Whether this process has ever used a named FIFO.
@@ -58,14 +68,6 @@ pub fn closes(fd: usize) {
 pub fn closes_all(first: usize, last: usize) {
     if USED.load(Relaxed) {
         (first..=last.min(fdtable::FDS - 1)).for_each(closes);
-    }
-}
-
-/// LINUX the number of an inode that was removed soon is another's: what was learned of that FIFO's traffic is not true of
-/// this one.
-fn cool(ch: &Channel, born: u64) {
-    if ch.writer.0.born.swap(born, Relaxed) != born {
-        ch.writer.0.forget_native();
     }
 }
 

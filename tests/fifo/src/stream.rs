@@ -57,7 +57,19 @@ pub fn same(got: &[u8], pos: usize) {
     for (i, piece) in got.chunks(MIB).enumerate() {
         let from = pos + i * MIB;
         if let Some(k) = piece.iter().zip(at(from)).position(|(a, b)| a != b) {
-            panic!("byte {} of the stream is not the one written", from + k);
+            let end = piece.len().min(k + 16);
+            let whose = SEA[..PERIOD + 16]
+                .windows(end - k)
+                .position(|w| *w == piece[k..end]);
+            let what = match whose {
+                Some(p) if end - k > 3 => format!("that of position {p} + n * {PERIOD} is there"),
+                _ => format!("{:?} is there", &piece[k..end]),
+            };
+            let of = piece.len();
+            panic!(
+                "byte {} of the stream is not the one written, the {k}th of {of}: {what}",
+                from + k
+            );
         }
     }
 }
