@@ -289,6 +289,28 @@ fn hand_back_by_a_descriptor_that_went() {
         .for_each(file::close);
 }
 
+/// pipe(7): a pipe is full at its capacity, however small the writes were, and however short the domain's memory is.
+#[test]
+fn a_ring_of_a_domain_that_is_short_of_memory_holds_what_a_pipe_does() {
+    let p = pipe();
+    let half = p.d.slabs() as u32 / 2;
+    p.d.header().slabs_used.fetch_add(half, Relaxed);
+    let b = vec![7; 4096];
+    for _ in 0..30 {
+        assert_eq!(p.put(&b), 4096);
+        assert_eq!(p.get(&mut vec![0; 4096]), 4096);
+    }
+    // SAFETY: fcntl(2) of our own descriptor.
+    unsafe { libc::fcntl(p.w as i32, libc::F_SETFL, libc::O_NONBLOCK) };
+    let mut n = 0;
+    while p.put(&b[..1]) == 1 {
+        n += 1;
+    }
+    assert!(n >= 65536, "{n}");
+    assert!(carried(&p) > 100_000, "nothing was carried");
+    [p.r, p.w].into_iter().for_each(file::close);
+}
+
 /// Writes from 64 KiB on may be direct.
 fn lend(p: &Pipe) {
     let from = &p.d.header().direct_from;
