@@ -301,7 +301,7 @@ static void held_by(void (*holder)(void)) {
     close(P[0]);
     close(P[1]);
     while (!*stage) sleep_ms(1);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 4000; i++) {
         int p[2];
         CHECK(!pipe(p), "pipe failed");
         close(p[0]);
