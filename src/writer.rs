@@ -201,20 +201,14 @@ impl Writer {
     pub(crate) fn attempt_record(&mut self, head: [u8; HEAD], b: &[u8], most: u64) -> Option<Ret> {
         match &mut self.carried {
             Some(c) if self.watch.is_none() => {
+                let (c, me) = c.mine(OrElse::Return);
                 let ch = c.channel;
-                ch.expect_t();
+                policy::expect_t(me, ch);
                 if is_held(c) {
                     return None;
                 }
-                quick::record(
-                    c.mine(OrElse::Return).1,
-                    ch,
-                    number(&self.fd),
-                    head,
-                    b,
-                    most,
-                    &mut self.lease,
-                )
+                let fd = number(&self.fd);
+                quick::record(me, ch, fd, head, b, most, &mut self.lease)
             }
             _ => None,
         }

@@ -6,6 +6,7 @@
 //! unsafe: mapping memory and reaching into it.
 use crate::layout::*;
 use byway_sys::errno::{EINVAL, Ret, failed};
+use byway_sys::line;
 use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
 use core::sync::atomic::AtomicU32;
@@ -94,6 +95,7 @@ impl Domain {
         h.low_kib.store(8 << 10, Relaxed);
         h.high_kib.store(16 << 10, Relaxed);
         h.decay_ms.store(300, Relaxed);
+        h.shared_lines.store(line::stays_shared().into(), Relaxed);
         for i in 0..self.slabs() {
             self.middle().free.set(i);
         }

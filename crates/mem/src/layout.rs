@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -170,6 +170,8 @@ pub struct Header {
     /// CPUs of the machine, and cycles per microsecond of its counter.
     pub cpus: AtomicU32,
     pub cycles_per_us: AtomicU32,
+    /// 1: a line that several CPUs have is one's alone only by a write (crate sys, line.rs).
+    pub shared_lines: AtomicU32,
     /// Bytes of every ring, a power of two; 0: as the policy has it.
     pub ring_bytes: AtomicU32,
     /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.

@@ -361,7 +361,7 @@ impl Channel {
     pub fn t_address(&self) -> &AtomicU64 {
         &self.writers.0.t
     }
-    /// T is about to be changed: its line, which the other side polls, takes longest to come.
+    /// Asks for T's line, to be written (`policy::expect_t`).
     #[inline]
     pub fn expect_t(&self) {
         line::to_write(self.t_address().as_ptr().cast());

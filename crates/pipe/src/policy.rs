@@ -13,7 +13,10 @@ use byway_sys::{clock, line, process, rseq};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 mod gather;
+mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
+use lines::come_when_asked;
+pub use lines::{expect_t, reads_here, takes_lines};
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
@@ -90,10 +93,11 @@ enum Pace {
 }
 
 impl Pace {
-    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU.
-    fn pauses(self, first: bool) -> u32 {
+    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU. None at first, where a writer has asked for
+    /// the line by then (lines.rs); elsewhere each look is one more that its write waits for.
+    fn pauses(self, first: bool, asked: bool) -> u32 {
         match self {
-            Pace::Prompt if first => 0,
+            Pace::Prompt if first && asked => 0,
             Pace::Prompt | Pace::Steady => 1,
             Pace::Gentle => 16,
         }
@@ -116,6 +120,7 @@ fn wait(
     let same = theirs.get() == cpu;
     let us = per_us(me);
     let h = history.load(Relaxed).min(256);
+    let asked = come_when_asked(me);
     let may_spin = me.spin
         && head.cpus.load(Relaxed) > 1
         && !same
@@ -125,13 +130,13 @@ fn wait(
     if may_spin {
         let end = t0 + SPIN_US * us;
         loop {
-            let prompt = pace.pauses(before - t0 < PROMPT_US * us) == 0;
-            for _ in 0..if prompt { 32 } else { 8 } {
+            let pauses = pace.pauses(before - t0 < PROMPT_US * us, asked);
+            for _ in 0..if pauses == 0 { 32 } else { 8 } {
                 if ready() {
                     history.store(h + (256 - h) / 8, Relaxed);
                     return true;
                 }
-                for _ in 0..pace.pauses(before - t0 < PROMPT_US * us) {
+                for _ in 0..pauses {
                     clock::pause();
                 }
             }

@@ -111,7 +111,7 @@ fn write_by(
             return false;
         }
     } else {
-        ch.expect_t();
+        policy::expect_t(me, ch);
     }
     if me.handlers {
         return false;
@@ -289,6 +289,10 @@ pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadL
     if run > 2 * want + AHEAD {
         fetch(from.wrapping_add(AHEAD), want);
     }
+    if policy::takes_lines(me, ch) {
+        // SAFETY: the ring's, mapped to be written; `run` bytes of it.
+        unsafe { line::take(from, want, run) };
+    }
     // SAFETY: asked above; [r, r + want) is published and not yet released.
     unsafe { move_short(to as *mut u8, from, want) };
     passed(ch, h, (from, run), want, lease)
@@ -329,6 +333,10 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Optio
     }
     if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole);
+    }
+    if policy::takes_lines(me, ch) {
+        // SAFETY: the ring's, mapped to be written; `run` bytes of it.
+        unsafe { line::take(from, whole, run) };
     }
     // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it).
     unsafe { move_short(b.as_mut_ptr(), from.add(HEAD), head.len) };

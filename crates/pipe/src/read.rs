@@ -108,6 +108,7 @@ fn take(
         }
         let lim = if m.valid() { m.p().min(w) } else { w };
         ch.reader.0.seen.store(w, Relaxed);
+        policy::reads_here(me, ch);
         if r < lim {
             let there = lim - r;
             if !gathered && policy::may_gather(&ch.reader, there, want - *done) && !m.valid() {
@@ -133,6 +134,9 @@ fn take(
             // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
             unsafe {
                 if !beside.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
+                    if policy::takes_lines(me, ch) {
+                        ring.take_lines(r, k, there as usize);
+                    }
                     at.from_ring(ring, r, k);
                 }
             }
@@ -353,8 +357,8 @@ pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
 }
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
-pub fn finish(_me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
-    ch.expect_t();
+pub fn finish(me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
+    policy::expect_t(me, ch);
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);
     }

@@ -199,6 +199,7 @@ fn look(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
     let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
     ch.reader.0.seen.store(h.r() + n, Relaxed);
     policy::looked(&ch.reader);
+    policy::reads_here(me, ch);
     Some(n)
 }
 

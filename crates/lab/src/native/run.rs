@@ -1,6 +1,6 @@
 //! One run: a pair of processes with a way between them, or two, and what it took.
 //!
-//! Invariant: some records go before those that count, a tenth as many but of sleepers (turns.rs); every record that was sent is
+//! Invariant: some records go before those that count, a tenth as many but of sleepers (turns.rs), and round trips for `WARM_NS`; every record that was sent is
 //! received before a run ends, and its number looked at; until then both ends stay.
 //! Not here: the ways (way.rs), how often a run is repeated (mod.rs).
 use super::case::{Case, Kind};
@@ -49,6 +49,9 @@ impl Done {
 
 /// The pause before each record that is to find a sleeper, longer than anybody spins, us.
 pub const PAUSE_US: u64 = 200;
+
+/// How long round trips go before those that count, ns: some ten thousand of two words, so that memory that is used in turn is there.
+const WARM_NS: u64 = 20_000_000;
 
 /// Runs `case` by a backend that is here, in a process that has no other children: `n` records count.
 ///
@@ -141,21 +144,28 @@ fn one_way(way: &impl Way, cpus: &[usize], n: u64) -> Result<Done, Failure> {
 }
 
 fn round_trip(to: &impl Way, fro: &impl Way, cpus: &[usize], n: u64) -> Result<Done, Failure> {
-    let board = board(2)?;
-    let (time, wrong) = (&board[0], &board[1]);
-    let warm = n / 10;
+    let board = board(3)?;
+    let (time, wrong, all) = (&board[0], &board[1], &board[2]);
     pair(
         cpus,
         |gate| {
             let (mut out, mut back) = (to.sender()?, fro.receiver()?);
-            gate.pass();
-            let mut began = now();
-            for i in 0..warm + n {
-                if i == warm {
-                    began = now();
-                }
+            let mut there_and_back = |i| -> io::Result<()> {
                 out.send(i)?;
                 check(back.receive()?, i, wrong);
+                Ok(())
+            };
+            gate.pass();
+            let (start, mut warm) = (now(), 0);
+            while warm < n / 10 || now() - start < WARM_NS {
+                there_and_back(warm)?;
+                warm += 1;
+            }
+            // ORDER: told before the records are sent that it counts.
+            all.store(warm + n, Release);
+            let began = now();
+            for i in warm..warm + n {
+                there_and_back(i)?;
             }
             time.store(now() - began, Relaxed);
             gate.pass();
@@ -164,8 +174,11 @@ fn round_trip(to: &impl Way, fro: &impl Way, cpus: &[usize], n: u64) -> Result<D
         |gate| {
             let (mut from, mut back) = (to.receiver()?, fro.sender()?);
             gate.pass();
-            for _ in 0..warm + n {
+            let mut had = 0;
+            // ORDER: as above.
+            while had == 0 || had != all.load(Acquire) {
                 back.send(from.receive()?)?;
+                had += 1;
             }
             gate.pass();
             Ok(())

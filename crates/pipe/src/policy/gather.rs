@@ -73,12 +73,12 @@ pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
     r.0.gain.store(Gain::of(now, until, after).0, Relaxed);
 }
 
-/// What is remembered of the gathers of a channel: 31..19 bytes that were there after the last one, by 32; 18..9 how many looks are to go
+/// What is remembered of the gathers of a channel: 31..22 bytes that were there after the last one, by 256; 21..9 how many looks are to go
 /// by until the next; 8..0 whether they brought more, 0 to 256.
 struct Gain(u32);
 
 /// Of a new channel: its first looks are without.
-pub const NO_GAIN: u32 = Gain::of(0, Gain::EVERY, 0).0;
+pub const NO_GAIN: u32 = Gain::of(Gain::WORTH - 16, Gain::EVERY, 0).0;
 
 impl Gain {
     /// From this score on.
@@ -87,19 +87,15 @@ impl Gain {
     const EVERY: u32 = 127;
 
     const fn of(score: u32, until: u32, brought: u64) -> Gain {
-        let brought = brought / 32;
-        let brought = if brought < 0x1fff {
-            brought as u32
-        } else {
-            0x1fff
-        };
-        Gain(brought << 19 | (until & 1023) << 9 | score & 511)
+        let brought = brought / 256;
+        let brought = if brought < 1023 { brought as u32 } else { 1023 };
+        Gain(brought << 22 | (until & 8191) << 9 | score & 511)
     }
-    /// Where they bring nothing, once in 128 looks, and more seldom with each that does not either.
+    /// Where they bring nothing, once in 128 looks, and more seldom with each that does not either: once in 8,192.
     fn tried(&self) -> Gain {
         let until = match self.score() {
             Gain::WORTH.. => 0,
-            score => ((Gain::EVERY + 1) << (3 - score / 16)) - 1,
+            score => ((Gain::EVERY + 1) << (2 * (3 - score / 16))) - 1,
         };
         Gain::of(self.score(), until, self.brought())
     }
@@ -107,12 +103,12 @@ impl Gain {
         self.0 & 511
     }
     fn until(&self) -> u32 {
-        self.0 >> 9 & 1023
+        self.0 >> 9 & 8191
     }
     fn sooner(&self) -> Gain {
         Gain(self.0 - (1 << 9))
     }
     fn brought(&self) -> u64 {
-        32 * (self.0 >> 19) as u64
+        256 * (self.0 >> 22) as u64
     }
 }

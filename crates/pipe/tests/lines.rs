@@ -1,0 +1,117 @@
+//! Lines that a reader takes as if to write to them: nothing changes for whoever writes there, and nothing is touched that is not there.
+//!
+//! Not here: what it is worth (docs/adr/0015); streams through a ring whose lines are taken (stream.rs: every domain of these tests says
+//! that they are to be).
+#![cfg(not(miri))]
+mod common;
+use byway_pipe::policy;
+use byway_sys::{line, process};
+use common::pipe;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+const PAGE: usize = 4096;
+const LINES: usize = 8;
+
+/// So many pages, of which the last can neither be read nor written.
+fn pages(n: usize) -> *mut u8 {
+    // SAFETY: a new mapping, and a part of it.
+    unsafe {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        let p = libc::mmap(std::ptr::null_mut(), n * PAGE, 3, flags, -1, 0).cast::<u8>();
+        assert_ne!(p.cast(), libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(p.add((n - 1) * PAGE).cast(), PAGE, 0), 0);
+        p
+    }
+}
+
+/// Said when it is dropped, by a panic too.
+struct Said<'a>(&'a AtomicBool);
+impl Drop for Said<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn a_writer_loses_nothing() {
+    let p = pages(2) as usize;
+    let done = AtomicBool::new(false);
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !done.load(Relaxed) {
+                // SAFETY: a page of ours.
+                unsafe { line::take(p as *const u8, 64 * LINES, 64 * LINES) };
+            }
+        });
+        let _said = Said(&done);
+        // A few lines: each is written again when what was written before has left this CPU.
+        for round in 0..1_000_000u64 {
+            for i in 0..LINES {
+                let word = (p + 64 * i) as *mut u64;
+                // SAFETY: as above; nobody else writes there.
+                unsafe {
+                    assert_eq!(word.read_volatile(), round, "a write was lost");
+                    word.write_volatile(round + 1);
+                }
+            }
+        }
+    });
+}
+
+/// Whether taking `n` bytes at `p`, of which `there` are there, ends the process.
+fn faults(p: *const u8, n: usize, there: usize) -> bool {
+    // SAFETY: the child makes one call and ends.
+    unsafe {
+        let pid = libc::fork();
+        assert!(pid >= 0);
+        if pid == 0 {
+            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+            line::take(p, n, there);
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+        status != 0
+    }
+}
+
+#[test]
+fn no_line_but_those_that_begin_in_it_and_are_there() {
+    // SAFETY: inside the mapping.
+    let end = unsafe { pages(2).add(PAGE) };
+    let before = |n| end.wrapping_sub(n);
+    // The last line ends where the mapping does.
+    assert!(!faults(before(64), 64, 64));
+    assert!(!faults(before(300), 300, 300));
+    // A line begins behind it: not all of it is there, or none of it is asked for.
+    assert!(!faults(before(32), 64, 64));
+    assert!(!faults(before(32), 32, 4096));
+    assert!(!faults(before(1), 0, 0));
+    // What is asked for, and said to be there.
+    assert!(faults(before(32), 33, 96));
+    assert!(faults(before(64), 65, 128));
+}
+
+/// Lines are taken only from another CPU, and where they are said to be worth it.
+#[test]
+fn from_another_cpu_alone() {
+    let p = pipe();
+    let (me, at) = (p.me(), &p.ch.m.0);
+    let two = |cpus| byway_pipe::Me { cpus, ..p.me() };
+    at.reader_cpu.set(0);
+    at.writer_cpu.set(0);
+    assert!(!policy::takes_lines(&two(2), p.ch));
+    at.writer_cpu.set(1);
+    assert!(policy::takes_lines(&two(2), p.ch));
+    assert!(!policy::takes_lines(&two(1), p.ch));
+    me.domain.header().shared_lines.store(0, Relaxed);
+    assert!(!policy::takes_lines(&two(2), p.ch));
+    me.domain.header().shared_lines.store(1, Relaxed);
+    if process::allowed_cpus() > 1 && byway_sys::rseq::area().is_some() {
+        at.reader_cpu.set(4000);
+        policy::reads_here(&me, p.ch);
+        assert_ne!(at.reader_cpu.get(), 4000);
+    }
+}
