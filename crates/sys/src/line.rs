@@ -14,7 +14,7 @@ pub fn stays_shared() -> bool {
     if cfg!(miri) {
         return false;
     }
-    // Safe from Rust 1.93 on.
+    // Safe in later versions of Rust.
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has the instruction, and leaf 0.
     let id = unsafe { __cpuid(0) };
