@@ -141,13 +141,14 @@ static void atomic(int vec) {
             _exit(0);
         }
     uint32_t next[W] = {0};
+    int come = 0;
     char b[4096];
     for (int k = 0; k < W * N; k++) {
         IS(read_n(p[0], &h, sizeof h), sizeof h);
-        if (k == 0) close(p[1]); /* not before a writer has come: that would be EOF */
         CHECK(h.id < W && h.len >= sizeof h && h.len <= 4096, "writes were interleaved at record %d", k);
         IS(h.seq, next[h.id]);
-        next[h.id]++;
+        /* Not before every writer has come: the others may have gone by then, and that would be EOF. */
+        if (!next[h.id]++ && ++come == W) close(p[1]);
         IS(read_n(p[0], b, h.len - sizeof h), h.len - sizeof h);
         for (int i = 0; i < h.len - (int)sizeof h; i++)
             CHECK(b[i] == (char)('a' + h.id + h.seq % 16), "writes were interleaved inside record %d", k);
