@@ -40,6 +40,8 @@ pub struct Facts {
     pub lane: AtomicU16,
     /// Its ring was left; calls that T does not count may be under way (quiet.rs).
     pub quiet: AtomicU8,
+    /// How often `ring` doubles to be its lap.
+    pub laps: AtomicU8,
     /// The run in which it came into being.
     pub run: AtomicU32,
     /// Its part of the header's `promised`.
@@ -61,6 +63,8 @@ pub struct ReaderSide {
     pub gain: AtomicU32,
     /// Whether yields have brought what was waited for, of late: 0 to 256.
     pub yields: AtomicU32,
+    /// Which reads take the lines that they copy from (policy/lines.rs).
+    pub lines: AtomicU32,
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
@@ -161,6 +165,8 @@ pub struct Place {
     offer: Offer,
     pub reader_cpu: Cpu,
     pub writer_cpu: Cpu,
+    /// Whether readers leave the lines that they copy from where they are (policy/lines.rs, Left).
+    pub left: AtomicU32,
 }
 
 /// The CPU on which a side last waited, or looked at the clock.
@@ -204,7 +210,7 @@ pub struct Channel {
     pub m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
-    /// Of each 64 KiB of the ring: the cluster's unit plus one; 0: none (clusters.rs). Of a ring of more than `DIRECT` of
+    /// Of each 64 KiB of the ring's lap: the cluster's unit plus one; 0: none (clusters.rs). Of a lap of more than `DIRECT` of
     /// them, the first names the cluster with the table.
     pub table: Line<[AtomicU32; DIRECT]>,
 }
@@ -292,6 +298,7 @@ impl Channel {
         f.why.store(0, Relaxed);
         f.full.store(0, Relaxed);
         f.quiet.store(0, Relaxed);
+        f.laps.store(0, Relaxed);
         f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
         f.promised.store(0, Relaxed);
@@ -304,6 +311,7 @@ impl Channel {
         self.m.0.offer.reset();
         self.m.0.reader_cpu.set(0);
         self.m.0.writer_cpu.set(0);
+        self.m.0.left.store(0, Relaxed);
         for c in [
             &self.reader.0.history,
             &self.writer.0.history,
@@ -345,6 +353,7 @@ impl Channel {
             c.store(0, Relaxed);
         }
         self.reader.0.gain.store(policy::NO_GAIN, Relaxed);
+        self.reader.0.lines.store(0, Relaxed);
         for e in &self.table.0 {
             e.store(0, Relaxed);
         }

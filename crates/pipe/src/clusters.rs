@@ -7,13 +7,16 @@
 //!                  R ^             a stream that flows turns over the same entries again and again: nothing is
 //!                                  allocated; an entry behind R keeps its cluster for the next turn
 //! ```
+//! A lap longer than the ring gets its memory little by little: each page costs its first writer as much as some messages. Until all of it is
+//! there, the cluster that was left longest ago comes to where one is needed.
+//!
 //! Invariant: every place in [R, W), and while M is valid the 4 KiB behind W, has its cluster. Only the owner of the
 //! writers' lock takes or gives, by one atomic step an entry. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
-use crate::Me;
 use crate::channel::Channel;
-use crate::ring::{DIRECT, Ring, SLACK};
+use crate::ring::{Ring, SLACK};
 use crate::word::T;
+use crate::{Me, policy};
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL, Class};
@@ -49,11 +52,19 @@ pub fn back(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
 #[inline]
 pub fn back_while(me: &Me, ch: &Channel, t: T, ring: Ring, pos: u64, n: usize) -> Option<usize> {
     let last = pos + n as u64 + SLACK - 1;
-    if last - pos < BYTES && ring.has(pos) && ring.has(last) {
+    let long = policy::is_to_shorten(ch);
+    if !long && last - pos < BYTES && ring.has(pos) && ring.has(last) {
         return Some(n);
     }
     let _held = me.hold_signals();
-    (ch.t() == t).then(|| take_all(me, ch, ring, pos, n))
+    if ch.t() != t {
+        return None;
+    }
+    if long {
+        shorten(me, ch, ring, pos);
+        policy::shortened(ch);
+    }
+    Some(take_all(me, ch, ring, pos, n))
 }
 
 #[cold]
@@ -61,7 +72,7 @@ fn take_all(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
     let end = pos + n as u64 + SLACK;
     let mut at = pos;
     while at < end {
-        if !ring.has(at) && !take(me, ch, ring, at) {
+        if !ring.has(at) && !take(me, ch, ring, at, n) {
             return (at - pos).saturating_sub(SLACK) as usize;
         }
         at = (at / BYTES + 1) * BYTES;
@@ -69,9 +80,16 @@ fn take_all(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
     n
 }
 
-fn take(me: &Me, ch: &Channel, ring: Ring, at: u64) -> bool {
+/// The cluster at `at`, for a writer of `n` bytes.
+fn take(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> bool {
     let u = user(me);
-    let Some(unit) = cache::alloc(&u, Class::Jumbo) else {
+    let grows = ring.clusters() < policy::clusters(me, ch, ring, at, n);
+    let new = || cache::alloc(&u, Class::Jumbo);
+    let Some(unit) = (if grows {
+        new()
+    } else {
+        left(&u, ch, ring, at).or_else(new)
+    }) else {
         return false;
     };
     // ORDER: a handler over this very write may have been faster; then its cluster is the one.
@@ -87,6 +105,40 @@ fn take(me: &Me, ch: &Channel, ring: Ring, at: u64) -> bool {
     true
 }
 
+/// Takes the cluster that readers have left longest ago from its place in the lap that ends at `at`. A reader that is late, and still copies
+/// from it, will not move R.
+fn left(u: &User, ch: &Channel, ring: Ring, at: u64) -> Option<u32> {
+    let r = ch.h().r();
+    let end = at / BYTES * BYTES;
+    let mut p = (end + BYTES).saturating_sub(ring.lap());
+    while p < end && p + BYTES <= r {
+        let entry = ring.slot(p);
+        let unit = entry.load(Relaxed);
+        if unit != 0 {
+            return take_out(u, entry, unit).then_some(unit - 1);
+        }
+        p += BYTES;
+    }
+    None
+}
+
+/// Of a lap longer than the ring: gives back what W, at `pos`, has left longer ago than it takes to fill the ring.
+fn shorten(me: &Me, ch: &Channel, ring: Ring, pos: u64) {
+    let first = pos.saturating_sub(ring.bytes()) / BYTES;
+    let last = (pos + SLACK) / BYTES;
+    let near = |i| (first..=last).any(|c| ring.entry(c * BYTES) == i);
+    give_of(&user(me), entries(me.domain, ch), Class::Jumbo, near);
+}
+
+/// The cluster `unit - 1` out of the table's `entry`: the process's then. False: another was faster.
+fn take_out(u: &User, entry: &AtomicU32, unit: u32) -> bool {
+    if let Some(o) = u.domain.object(unit - 1) {
+        o.mark.store(u.who.pid, Relaxed);
+    }
+    // ORDER: the mark before the table loses it.
+    entry.compare_exchange(unit, 0, AcqRel, Relaxed).is_ok()
+}
+
 fn mark(me: &Me, ch: &Channel, unit: u32) {
     if let Some(o) = me.domain.object(unit) {
         o.mark.store(
@@ -96,12 +148,14 @@ fn mark(me: &Me, ch: &Channel, unit: u32) {
     }
 }
 
-/// Gives a closed channel the table of a ring of `bytes` bytes, and nothing else: what an opening that was cut short left
+/// Gives a closed channel the table of a ring of `bytes` bytes, and of its lap, and nothing else: what an opening that was cut short left
 /// goes back first. False: no memory. Under the writers' lock.
 pub fn shape(me: &Me, ch: &Channel, bytes: usize) -> bool {
     let u = user(me);
     give(&u, ch);
+    let laps = policy::lap(me, bytes).div_ceil(bytes).next_power_of_two();
     ch.facts.0.ring.store(bytes as u32, Relaxed);
+    ch.facts.0.laps.store(laps.ilog2() as u8, Relaxed);
     if !ch.is_indirect() {
         return true;
     }
@@ -163,12 +217,19 @@ pub fn release(d: Domain, ch: &Channel) {
 /// Gives back every cluster that the table has, and the one that has the table; how many went. Under the writers' lock, or
 /// where nobody else is.
 pub fn give(u: &User, ch: &Channel) -> usize {
-    if !ch.is_indirect() {
-        return give_of(u, &ch.table.0, Class::Jumbo, |_| false);
+    let gone = give_of(u, entries(u.domain, ch), Class::Jumbo, |_| false);
+    match ch.is_indirect() {
+        true => gone + give_of(u, &ch.table.0[..1], Class::Cluster, |_| false),
+        false => gone,
     }
-    let table = ch.indirect(&u.domain).unwrap_or_default();
-    give_of(u, table, Class::Jumbo, |_| false)
-        + give_of(u, &ch.table.0[..1], Class::Cluster, |_| false)
+}
+
+/// The entries of a ring's table, wherever it is.
+fn entries(d: Domain, ch: &Channel) -> &[AtomicU32] {
+    match ch.is_indirect() {
+        true => ch.indirect(&d).unwrap_or_default(),
+        false => &ch.table.0,
+    }
 }
 
 /// Gives back what the entries of a table name, but those that `keep` wants.
@@ -179,13 +240,7 @@ fn give_of(u: &User, table: &[AtomicU32], class: Class, keep: impl Fn(usize) -> 
         if unit == 0 || keep(i) {
             continue;
         }
-        if let Some(o) = u.domain.object(unit - 1) {
-            o.mark.store(u.who.pid, Relaxed);
-        }
-        // ORDER: the mark before the table loses it.
-        if entry.compare_exchange(unit, 0, AcqRel, Relaxed).is_ok()
-            && u.domain.address(unit - 1, class).is_some()
-        {
+        if take_out(u, entry, unit) && u.domain.address(unit - 1, class).is_some() {
             cache::free(u, unit - 1, class);
             gone += 1;
         }
@@ -238,15 +293,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
         };
         // More than a ring: a state that none of us writes.
         if used <= ring.bytes() {
-            gone = match ch.is_indirect() {
-                false => give_of(u, &ch.table.0[..DIRECT], Class::Jumbo, needs),
-                true => give_of(
-                    u,
-                    ch.indirect(&me.domain).unwrap_or_default(),
-                    Class::Jumbo,
-                    needs,
-                ),
-            };
+            gone = give_of(u, entries(me.domain, ch), Class::Jumbo, needs);
         }
     }
     crate::lock::drop(me, ch);

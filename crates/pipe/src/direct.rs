@@ -16,8 +16,8 @@ use crate::copy::{Cursor, Iov, VECTORS};
 use crate::{Me, policy};
 use byway_sys::errno::{ESRCH, Ret, failed};
 use byway_sys::syscall::{call6, nr};
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 const OFFERED: u64 = 1 << 63;
 const REFUSED: u64 = 1 << 62;
@@ -34,26 +34,21 @@ pub struct Offer {
     l: AtomicU64,
     base: AtomicU64,
     len: AtomicU64,
-    lender: AtomicU64,
-    /// Not 0: a reader may not read its writer's memory.
-    refused: AtomicU64,
     /// Bytes that went this way, for `--explain`.
     pub bytes: AtomicU64,
+    lender: AtomicU32,
+    /// Not 0: a reader may not read its writer's memory.
+    refused: AtomicU32,
 }
 
 impl Offer {
     /// As in a channel that comes into being.
     pub fn reset(&self) {
-        for w in [
-            &self.l,
-            &self.base,
-            &self.len,
-            &self.lender,
-            &self.refused,
-            &self.bytes,
-        ] {
+        for w in [&self.l, &self.base, &self.len, &self.bytes] {
             w.store(0, Relaxed);
         }
+        self.lender.store(0, Relaxed);
+        self.refused.store(0, Relaxed);
     }
 
     /// Whether a reader has said that it cannot take any.
@@ -82,7 +77,7 @@ pub fn offer(me: &Me, ch: &Channel, base: usize, n: usize) -> usize {
     let old = o.l.load(Relaxed);
     o.base.store(base as u64, Relaxed);
     o.len.store(n as u64, Relaxed);
-    o.lender.store(me.tid as u64, Relaxed);
+    o.lender.store(me.tid, Relaxed);
     let new =
         OFFERED | (old & !(OFFERED | REFUSED | TAKEN)).wrapping_add(SEQ) & !(OFFERED | REFUSED);
     // EDGE E6: the slot, and the bytes it speaks of, before the offer.

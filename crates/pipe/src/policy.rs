@@ -16,7 +16,8 @@ mod gather;
 mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 use lines::come_when_asked;
-pub use lines::{expect_t, reads_here, takes_lines};
+pub use lines::{begins, ended, expect_t, reads_here, takes_lines};
+pub use lines::{clusters, is_to_shorten, lap, shortened};
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;

@@ -124,7 +124,7 @@ fn write_by(
         return false;
     }
     if is_leased {
-        return leased(ch, n, lease, fill);
+        return leased(me, ch, n, lease, fill);
     }
     if me.keeps && kept::remembered(me, ch).is_some() {
         let Some((_inside, t)) = kept::enter(me, ch) else {
@@ -150,10 +150,11 @@ fn is_reader_gone(me: &Me, ch: &Channel, fd: usize) -> bool {
 
 /// The same by a keeper, whose lease covers it.
 #[inline]
-fn leased(ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn(*mut u8)) -> bool {
+fn leased(me: &Me, ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn(*mut u8)) -> bool {
     let Some(_inside) = kept::enter_again(ch, lease) else {
         return false;
     };
+    let began = policy::begins(me, lease.pos, n);
     fetch_to_write(lease.to.wrapping_add(AHEAD), n);
     // The room was free when it was leased, and is ours by the lock.
     fill(lease.to);
@@ -164,6 +165,9 @@ fn leased(ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn(*mut u8)
     let t = lease.t;
     if !publish(ch, t, t, n, beside) {
         return false;
+    }
+    if let Some(began) = began {
+        policy::ended(me, ch, (lease.pos, n), began);
     }
     lease.go_on(n);
     true
@@ -221,7 +225,7 @@ fn append(
         ch.writer.0.seen.store(r, Relaxed);
         used = t.w().wrapping_sub(r as u32) as u64;
     }
-    if used + n as u64 > room || policy::may_offer(me, ch, n) {
+    if used + n as u64 > room || policy::may_offer(me, ch, n) || policy::is_to_shorten(ch) {
         return false;
     }
     let (to, wrap) = ring.run(pos);
@@ -229,6 +233,7 @@ fn append(
     if wrap < end && (wrap < n || !ring.has(pos.wrapping_add(end as u64 - 1))) {
         return false;
     }
+    let began = policy::begins(me, pos, n);
     fetch_to_write(to.wrapping_add(AHEAD), n);
     // The room is free below R's release (E3), and ours by the lock.
     fill(to);
@@ -240,6 +245,9 @@ fn append(
         return false;
     }
     policy::flowed(&ch.writer);
+    if let Some(began) = began {
+        policy::ended(me, ch, (pos, n), began);
+    }
     let left = ring.room() - used - n as u64;
     let next = (to.wrapping_add(n), wrap - n);
     *lease = WriteLease::after(
@@ -289,7 +297,7 @@ pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadL
     if run > 2 * want + AHEAD {
         fetch(from.wrapping_add(AHEAD), want);
     }
-    if policy::takes_lines(me, ch) {
+    if policy::takes_lines(ch, want) {
         // SAFETY: the ring's, mapped to be written; `run` bytes of it.
         unsafe { line::take(from, want, run) };
     }
@@ -334,7 +342,7 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Optio
     if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole);
     }
-    if policy::takes_lines(me, ch) {
+    if policy::takes_lines(ch, whole) {
         // SAFETY: the ring's, mapped to be written; `run` bytes of it.
         unsafe { line::take(from, whole, run) };
     }

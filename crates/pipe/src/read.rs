@@ -134,7 +134,7 @@ fn take(
             // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
             unsafe {
                 if !beside.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
-                    if policy::takes_lines(me, ch) {
+                    if policy::takes_lines(ch, k) {
                         ring.take_lines(r, k, there as usize);
                     }
                     at.from_ring(ring, r, k);

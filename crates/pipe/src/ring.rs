@@ -1,5 +1,8 @@
 //! The bytes in flight: a ring is a table of clusters, addressed by position in the stream.
 //!
+//! What is in flight is at most the ring's bytes. It may go round in more memory than that, its lap, so that a place is written again
+//! only when its last reader's caches have let go of it (docs/adr/0016).
+//!
 //! Invariant: whatever the slot says, no run leaves the mapping: sizes, entries and units are checked where they are read.
 //! Not here: when a place has a cluster (clusters.rs), which bytes are whose (write.rs, read.rs).
 use crate::channel::{Channel, PIPE_BUF};
@@ -21,6 +24,8 @@ pub const DIRECT: usize = 16;
 /// Entries of such a cluster, of which a ring uses what it has.
 const INDIRECT: usize = Class::Cluster.bytes() / size_of::<AtomicU32>();
 const CLUSTER: usize = Class::Jumbo.bytes();
+/// A lap is the ring's size, or twice that, so many times at most.
+const LAPS_MOST: u8 = 10;
 
 const _: () = assert!(INDIRECT >= RING_CLUSTERS);
 
@@ -30,13 +35,19 @@ pub struct Ring<'a> {
     domain: &'a Domain,
     table: &'a [AtomicU32],
     bytes: usize,
+    lap: usize,
 }
 
 impl<'a> Ring<'a> {
-    /// Its size.
+    /// Its size: no more than this is in flight.
     #[inline]
     pub fn bytes(self) -> u64 {
         self.bytes as u64
+    }
+    /// Bytes of stream until the same place comes again, as much or more.
+    #[inline]
+    pub fn lap(self) -> u64 {
+        self.lap as u64
     }
     /// The most that writers put into it: the rest is room for a pump.
     #[inline]
@@ -46,7 +57,7 @@ impl<'a> Ring<'a> {
     /// The number of the table's entry for position `at`.
     #[inline]
     pub fn entry(self, at: u64) -> usize {
-        (at as usize & (self.bytes - 1)) / CLUSTER
+        (at as usize & (self.lap - 1)) / CLUSTER
     }
     /// That entry.
     #[inline]
@@ -61,13 +72,19 @@ impl<'a> Ring<'a> {
         self.slot(at).load(Relaxed) != 0
     }
 
+    /// How many clusters the lap has.
+    pub fn clusters(self) -> usize {
+        let lap = self.table.iter().take(self.lap.div_ceil(CLUSTER));
+        lap.filter(|e| e.load(Relaxed) != 0).count()
+    }
+
     /// The run that starts at position `at`: its address, and how many bytes to its end; 0 where there is no cluster.
     #[inline]
     pub fn run(self, at: u64) -> (*mut u8, usize) {
         let unit = self.slot(at).load(Relaxed);
         // A ring smaller than a cluster ends in the midst of it.
-        let o = at as usize & (self.bytes - 1) & (CLUSTER - 1);
-        let end = CLUSTER.min(self.bytes);
+        let o = at as usize & (self.lap - 1) & (CLUSTER - 1);
+        let end = CLUSTER.min(self.lap);
         match unit
             .checked_sub(1)
             .and_then(|u| self.domain.address(u, Class::Jumbo))
@@ -98,10 +115,10 @@ impl Channel {
     /// The ring of this channel, if it has one of a size that there is.
     #[inline]
     pub fn ring<'a>(&'a self, d: &'a Domain) -> Option<Ring<'a>> {
-        let bytes = self.facts.0.ring.load(Relaxed) as usize;
-        // A peer may have written anything here.
-        let ok = bytes.is_power_of_two() && (SMALLEST..=RING_MOST).contains(&bytes);
-        let table = if bytes <= DIRECT * CLUSTER {
+        let (bytes, lap) = self.sizes();
+        // A peer may have written anything there.
+        let ok = bytes.is_power_of_two() && bytes >= SMALLEST && lap <= RING_MOST;
+        let table = if lap <= DIRECT * CLUSTER {
             &self.table.0[..]
         } else {
             self.indirect(d)?
@@ -110,11 +127,18 @@ impl Channel {
             domain: d,
             table,
             bytes,
+            lap,
         })
+    }
+    /// Bytes of the ring, and of its lap.
+    fn sizes(&self) -> (usize, usize) {
+        let f = &self.facts.0;
+        let bytes = f.ring.load(Relaxed) as usize;
+        (bytes, bytes << f.laps.load(Relaxed).min(LAPS_MOST))
     }
     /// Whether the table of its ring is in a cluster of its own.
     pub fn is_indirect(&self) -> bool {
-        self.facts.0.ring.load(Relaxed) as usize > DIRECT * CLUSTER
+        self.sizes().1 > DIRECT * CLUSTER
     }
     /// The table of a large ring; `None` while the channel is closed. A look that comes late sees a cluster that is
     /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's bytes.

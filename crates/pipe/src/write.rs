@@ -253,6 +253,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if k < want && (k == 0 || w.want <= PIPE_BUF) {
                 return out_of_memory(me, ch, fd, w);
             }
+            let began = policy::begins(me, pos, k);
             // SAFETY: `write` checked the buffers; the room is free below R's release (E3), and ours by the lock as long as
             // T is `t`.
             if !unsafe { guard::put(me, ch, t, &w.at, ring, pos, k) } {
@@ -265,6 +266,9 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if publish(ch, t, if last { then.with_wl(0) } else { then }, k, false) {
                 w.done += k;
                 policy::flowed(&ch.writer);
+                if let Some(began) = began {
+                    policy::ended(me, ch, (pos, k), began);
+                }
                 if last {
                     return Some(Step::Done(w.done as Ret));
                 }

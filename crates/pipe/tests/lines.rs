@@ -5,7 +5,7 @@
 #![cfg(not(miri))]
 mod common;
 use byway_pipe::policy;
-use byway_sys::{line, process};
+use byway_sys::line;
 use common::pipe;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -98,20 +98,30 @@ fn no_line_but_those_that_begin_in_it_and_are_there() {
 #[test]
 fn from_another_cpu_alone() {
     let p = pipe();
-    let (me, at) = (p.me(), &p.ch.m.0);
-    let two = |cpus| byway_pipe::Me { cpus, ..p.me() };
+    let at = &p.ch.m.0;
+    let takes = |cpus, rseq| {
+        let me = byway_pipe::Me {
+            cpus,
+            rseq,
+            ..p.me()
+        };
+        p.ch.reader.0.lines.store(0, Relaxed);
+        policy::reads_here(&me, p.ch);
+        [1, 64, 4096, 1 << 20].map(|n| policy::takes_lines(p.ch, n))
+    };
     at.reader_cpu.set(0);
     at.writer_cpu.set(0);
-    assert!(!policy::takes_lines(&two(2), p.ch));
+    assert_eq!(takes(2, false), [false; 4]);
     at.writer_cpu.set(1);
-    assert!(policy::takes_lines(&two(2), p.ch));
-    assert!(!policy::takes_lines(&two(1), p.ch));
-    me.domain.header().shared_lines.store(0, Relaxed);
-    assert!(!policy::takes_lines(&two(2), p.ch));
-    me.domain.header().shared_lines.store(1, Relaxed);
-    if process::allowed_cpus() > 1 && byway_sys::rseq::area().is_some() {
+    assert_eq!(takes(2, false), [true; 4]);
+    assert_eq!(takes(1, false), [false; 4]);
+    p.d.header().shared_lines.store(0, Relaxed);
+    assert_eq!(takes(2, false), [false; 4]);
+    p.d.header().shared_lines.store(1, Relaxed);
+    if byway_sys::rseq::area().is_some() {
+        at.writer_cpu.set(4000);
         at.reader_cpu.set(4000);
-        policy::reads_here(&me, p.ch);
+        assert_eq!(takes(2, true), [true; 4]);
         assert_ne!(at.reader_cpu.get(), 4000);
     }
 }

@@ -1,11 +1,27 @@
-//! How cache lines come from CPU to CPU: which are asked for before they are written, and which a reader takes whole.
+//! How cache lines come from CPU to CPU: which are asked for before they are written, which a reader takes whole, and in how much memory a
+//! ring goes round.
 //!
 //! Invariant: hints. Whatever is said here, the same bytes go the same way; nothing is written but where a reader runs.
 //! Not here: the instructions (crate sys, line.rs), how far ahead a stream asks for its lines (quick.rs).
+use super::{RING, per_us};
 use crate::Me;
 use crate::channel::Channel;
-use byway_sys::rseq;
+use crate::ring::{Ring, SLACK};
+use byway_mem::layout::Class;
+use byway_mem::reclaim::{self, Band};
+use byway_sys::{clock, rseq};
 use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of the lap of a ring whose places are to be out of its reader's own caches when they come again: twice a second-level cache.
+const LAP: usize = 2 << 20;
+/// Of a lap that is not all there, one cluster in so many is a new one.
+const NEW: u64 = 4;
+/// Reads of fewer bytes take their lines however near the writer is: each of its messages waits for its own.
+const LONG: usize = 1024;
+/// What a reader that takes its lines needs for each; and for T. Lines that come to the writer more slowly than that are late.
+const LATE_NS: u64 = 4;
+const T_NS: u64 = 40;
+const CLUSTER: u64 = Class::Jumbo.bytes() as u64;
 
 /// Whether a line that others have too comes to who asks for it, so that a write need not wait (ADR 15).
 #[inline]
@@ -21,22 +37,175 @@ pub fn expect_t(me: &Me, ch: &Channel) {
     }
 }
 
-/// Whether a reader takes each line of the ring, as a write would, before it copies from it. A line that it had only to read the writer has
-/// as well, and that one waits for each when the ring comes round. On one CPU there is nothing to take.
-#[inline]
-pub fn takes_lines(me: &Me, ch: &Channel) -> bool {
-    let at = &ch.m.0;
-    me.cpus > 1 && !come_when_asked(me) && at.writer_cpu.get() != at.reader_cpu.get()
+/// Bytes of memory in which a ring of `bytes` goes round, or fewer.
+pub fn lap(me: &Me, bytes: usize) -> usize {
+    if me.cpus == 1 || come_when_asked(me) || bytes < RING {
+        return bytes;
+    }
+    bytes.max(LAP)
 }
 
-/// The caller reads; where it runs is of use to `takes_lines`. A reader that never waits would tell nobody.
+/// How many clusters a lap may have when a writer of `n` bytes comes to `at`, where it has none. What the ring itself needs, at once.
+pub fn clusters(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
+    let new = || {
+        n >= LONG
+            && (at / CLUSTER).is_multiple_of(NEW)
+            && Left::of(ch).may_be(at)
+            && reclaim::band(&me.domain) <= Band::Grow
+    };
+    if ring.bytes() == ring.lap() || new() {
+        return usize::MAX;
+    }
+    (ring.bytes() / CLUSTER) as usize
+}
+
+/// Whether the lap is longer than it should be: a writer that has the lock is to shorten it.
+#[inline]
+pub fn is_to_shorten(ch: &Channel) -> bool {
+    ch.m.0.left.load(Relaxed) & Left::SHORTEN != 0
+}
+
+/// It is done.
+pub fn shortened(ch: &Channel) {
+    let left = &ch.m.0.left;
+    left.store(left.load(Relaxed) & !Left::SHORTEN, Relaxed);
+}
+
+/// Whether readers leave the lines that they copy from where they are, as the writer finds best: 31; 30..28 how many of its own came late
+/// meanwhile, on balance; 27 the lap is to be shortened; 26..24 how often it was in vain; 23..0 since when it is as it is, MiB of the stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Left(u32);
+
+impl Left {
+    const IS: u32 = 1 << 31;
+    const SHORTEN: u32 = 1 << 27;
+    const MIB: u32 = (1 << 24) - 1;
+    /// So many that came late, and they are taken again.
+    const LATE: u32 = 4;
+    /// MiB until it is tried for the first time, and how often that doubles.
+    const TRY: u32 = 8;
+    const SELDOM: u32 = 7;
+    /// MiB that went well, after which nothing was in vain.
+    const WELL: u32 = 64;
+
+    fn of(ch: &Channel) -> Left {
+        Left(ch.m.0.left.load(Relaxed))
+    }
+    fn new(is: bool, late: u32, in_vain: u32, since: u32) -> Left {
+        Left(u32::from(is) << 31 | late << 28 | in_vain << 24 | since & Left::MIB)
+    }
+    fn is(self) -> bool {
+        self.0 & Left::IS != 0
+    }
+    fn late(self) -> u32 {
+        self.0 >> 28 & 7
+    }
+    fn in_vain(self) -> u32 {
+        self.0 >> 24 & 7
+    }
+    /// MiB that have gone by at `pos`.
+    fn gone(self, pos: u64) -> u32 {
+        ((pos >> 20) as u32).wrapping_sub(self.0) & Left::MIB
+    }
+    /// Whether it is so, or to be tried, at `pos`.
+    fn may_be(self, pos: u64) -> bool {
+        self.is() || self.gone(pos) >= Left::TRY << self.in_vain()
+    }
+    /// After a write at `pos`, whose lines came late or not; `whole`: the lap is.
+    fn after(self, pos: u64, lap: u64, whole: bool, late: bool) -> Left {
+        let now = (pos >> 20) as u32;
+        let (balance, vain) = (self.late(), self.in_vain());
+        if !self.is() {
+            return match whole && self.may_be(pos) {
+                true => Left::new(true, 0, vain, now),
+                false => self,
+            };
+        }
+        if !whole {
+            // Memory went, or none was left: nothing is known against it.
+            return Left::new(false, 0, vain, now);
+        }
+        if u64::from(self.gone(pos)) << 20 <= lap {
+            // These places were taken before.
+            return self;
+        }
+        match late {
+            true if balance + 1 >= Left::LATE => {
+                let then = Left::new(false, 0, (vain + 1).min(Left::SELDOM), now);
+                Left(then.0 | Left::SHORTEN)
+            }
+            true => Left::new(true, balance + 1, vain, self.0),
+            false => {
+                let well = self.gone(pos) >= Left::WELL;
+                let vain = if well { 0 } else { vain };
+                Left::new(true, balance.saturating_sub(1), vain, self.0)
+            }
+        }
+    }
+}
+
+/// Which reads take lines, as a reader remembers it.
+const SHORT_ONES: u32 = 1;
+const LONG_ONES: u32 = 2;
+
+/// Whether a reader of `n` bytes takes each line of the ring, as a write would, before it copies from it. A line that it had only to read
+/// the writer has as well, and that one waits for each when the ring comes round.
+#[inline]
+pub fn takes_lines(ch: &Channel, n: usize) -> bool {
+    let which = if n < LONG { SHORT_ONES } else { LONG_ONES };
+    ch.reader.0.lines.load(Relaxed) & which != 0
+}
+
+/// The caller reads; where it runs, and which of its next reads take lines. A reader that never waits would tell nobody.
 #[inline]
 pub fn reads_here(me: &Me, ch: &Channel) {
-    if me.cpus > 1
-        && me.rseq
-        && !come_when_asked(me)
+    if me.cpus == 1 || come_when_asked(me) {
+        return;
+    }
+    let at = &ch.m.0;
+    if me.rseq
         && let Some(a) = rseq::area()
     {
-        ch.m.0.reader_cpu.set(a.cpu());
+        at.reader_cpu.set(a.cpu());
+    }
+    let which = if at.reader_cpu.get() == at.writer_cpu.get() {
+        // There is nothing to take.
+        0
+    } else if Left::of(ch).is() {
+        SHORT_ONES
+    } else {
+        SHORT_ONES | LONG_ONES
+    };
+    let lines = &ch.reader.0.lines;
+    if lines.load(Relaxed) != which {
+        lines.store(which, Relaxed);
+    }
+}
+
+/// The clock, where it is to be known how long the write of `n` bytes at `pos` takes: one in the midst of each cluster, where nothing else
+/// is new.
+#[inline]
+pub fn begins(me: &Me, pos: u64, n: usize) -> Option<u64> {
+    let due = n >= LONG && pos.wrapping_sub(CLUSTER / 2) % CLUSTER < n as u64;
+    (due && me.cpus > 1 && !come_when_asked(me)).then(clock::now)
+}
+
+/// It is published. Of a whole lap the places that come next are in no reader's own cache any more, but in one that both CPUs have, if those
+/// are near each other and nobody else needs it: then readers are to leave the lines alone.
+#[cold]
+pub fn ended(me: &Me, ch: &Channel, (pos, n): (u64, usize), began: u64) {
+    let took = clock::now().wrapping_sub(began);
+    let Some(ring) = ch.ring(&me.domain) else {
+        return;
+    };
+    let ns = T_NS + LATE_NS * (n / 64) as u64;
+    let late = 1000 * took > ns * per_us(me);
+    // What a lap lacks are the places that come next.
+    let next = pos.wrapping_add(n as u64 + SLACK + CLUSTER);
+    let whole = ring.lap() >= LAP as u64 && ring.has(next);
+    let left = Left::of(ch);
+    let now = left.after(pos, ring.lap(), whole, late);
+    if now != left {
+        ch.m.0.left.store(now.0, Relaxed);
     }
 }

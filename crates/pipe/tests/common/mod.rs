@@ -64,6 +64,8 @@ pub fn me(domain: Domain) -> Me {
 pub struct Pipe {
     /// Whether its readers may read their writer's memory.
     pub pull: bool,
+    /// CPUs that its ends may run on, as they see it.
+    pub cpus: u32,
     pub d: Domain,
     pub ch: &'static Channel,
     pub r: usize,
@@ -89,6 +91,7 @@ pub fn pipe_in(d: Domain) -> Pipe {
     assert_eq!(registry::find(d, id.dev, id.ino), Some(i));
     Pipe {
         pull: true,
+        cpus: process::allowed_cpus(),
         d,
         ch,
         r: fds[0] as usize,
@@ -100,6 +103,7 @@ impl Pipe {
     pub fn me(&self) -> Me {
         Me {
             pull: if self.pull { || true } else { || false },
+            cpus: self.cpus,
             ..me(self.d)
         }
     }
