@@ -25,6 +25,8 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 const BYTES: u64 = Class::Jumbo.bytes() as u64;
+/// Clusters that come to their next places at once: the writer takes the long way for it, which costs it as much as many short messages.
+const TOGETHER: u64 = 4;
 
 /// The calling thread as a user of the domain's memory.
 pub fn user(me: &Me) -> User {
@@ -85,24 +87,39 @@ fn take(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> bool {
     let u = user(me);
     let grows = ring.clusters() < policy::clusters(me, ch, ring, at, n);
     let new = || cache::alloc(&u, Class::Jumbo);
-    let Some(unit) = (if grows {
-        new()
-    } else {
-        left(&u, ch, ring, at).or_else(new)
-    }) else {
+    let old = || left(&u, ch, ring, at);
+    let unit = match grows {
+        true => new().or_else(old),
+        false => old().or_else(new),
+    };
+    let Some(unit) = unit else {
         return false;
     };
+    place(me, &u, ch, ring, at, unit);
+    for at in (1..TOGETHER).map(|i| at + i * BYTES) {
+        if grows || ring.has(at) {
+            break;
+        }
+        let Some(unit) = left(&u, ch, ring, at) else {
+            break;
+        };
+        place(me, &u, ch, ring, at, unit);
+    }
+    true
+}
+
+/// The cluster `unit`, this process's, is the channel's from now on, at `at`.
+fn place(me: &Me, u: &User, ch: &Channel, ring: Ring, at: u64, unit: u32) {
     // ORDER: a handler over this very write may have been faster; then its cluster is the one.
     if ring
         .slot(at)
         .compare_exchange(0, unit + 1, AcqRel, Relaxed)
         .is_err()
     {
-        cache::free(&u, unit, Class::Jumbo);
-        return true;
+        cache::free(u, unit, Class::Jumbo);
+        return;
     }
     mark(me, ch, unit);
-    true
 }
 
 /// Takes the cluster that readers have left longest ago from its place in the lap that ends at `at`. A reader that is late, and still copies

@@ -1,9 +1,12 @@
 //! Between a caller's buffers and a ring.
 //!
 //! Invariant: only memory that the caller's `access` check allowed is touched; a cursor never passes the end of its
-//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones.
+//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones, and for lines that
+//! two CPUs pass to each other where they stay with both (docs/adr/0016).
 //! Not here: positions, publication.
+use crate::policy::Lines;
 use crate::ring::Ring;
+use byway_sys::line;
 
 /// struct iovec.
 #[derive(Clone, Copy)]
@@ -57,6 +60,76 @@ pub(crate) unsafe fn move_short(to: *mut u8, from: *const u8, n: usize) {
             1 => to.write_volatile(from.read_volatile()),
             _ => move_bytes(to, from, n),
         }
+    }
+}
+
+/// So many bytes of lines that are taken are copied before the next ones come: a locked instruction waits for what was copied before,
+/// and what is copied does not wait for it. No more than `move_short` loads.
+pub(crate) const TAKEN: usize = 512;
+
+/// As [`move_short`], out of the ring, whose bytes from `from` on are published as far as they are `there`.
+///
+/// # Safety
+/// As [`move_short`]; `from` may be written, and its `there` bytes are mapped.
+#[inline]
+pub(crate) unsafe fn move_lines(
+    to: *mut u8,
+    from: *const u8,
+    n: usize,
+    lines: Lines,
+    there: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if lines == Lines::Copied || n <= TAKEN {
+            if lines == Lines::Taken {
+                line::take(from, n, there);
+            }
+            return move_short(to, from, n);
+        }
+        let there = if lines == Lines::Taken { there } else { 0 };
+        move_pieces(to, from, n, there);
+    }
+}
+
+/// The same of more than `TAKEN` bytes.
+///
+/// # Safety
+/// As [`move_lines`].
+#[inline(never)]
+unsafe fn move_pieces(to: *mut u8, from: *const u8, n: usize, there: usize) {
+    let mut i = 0;
+    while i < n {
+        let k = TAKEN.min(n - i);
+        // SAFETY: the caller's promise; inside both runs.
+        unsafe {
+            line::take(from.add(i), k, there.saturating_sub(i));
+            match k {
+                TAKEN => move_taken(to.add(i), from.add(i)),
+                _ => move_short(to.add(i), from.add(i), k),
+            }
+        }
+        i += k;
+    }
+}
+
+/// `TAKEN` bytes, a line's worth of loads before its stores: a store may look to the processor as if a load that follows were of it.
+///
+/// # Safety
+/// As [`move_bytes`].
+#[inline]
+unsafe fn move_taken(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "movups {a}, [{from} + {i}]", "movups {b}, [{from} + {i} + 16]",
+            "movups {c}, [{from} + {i} + 32]", "movups {d}, [{from} + {i} + 48]",
+            "movups [{to} + {i}], {a}", "movups [{to} + {i} + 16], {b}",
+            "movups [{to} + {i} + 32], {c}", "movups [{to} + {i} + 48], {d}",
+            "add {i}, 64", "jnz 2b",
+            i = inout(reg) -(TAKEN as isize) => _, to = in(reg) to.add(TAKEN), from = in(reg) from.add(TAKEN),
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _, options(nostack));
     }
 }
 
@@ -168,25 +241,32 @@ impl<'a> Cursor<'a> {
             n -= k;
         }
     }
-    /// `n` bytes of the ring from position `at` to here.
+    /// `n` bytes of the ring from position `at` to here, where so many are `there` (published).
     ///
     /// # Safety
     /// As [`Cursor::to_ring`].
     #[inline]
-    pub unsafe fn from_ring(&self, ring: Ring, at: u64, n: usize) {
+    pub unsafe fn from_ring(&self, ring: Ring, at: u64, n: usize, lines: Lines, there: usize) {
         let ((base, len), (p, wrap)) = (self.run(), ring.run(at));
         // SAFETY: the caller's promise; `n` bytes are inside both runs, or it is done piece by piece.
         unsafe {
             if n <= len.min(wrap) {
-                move_short(base as *mut u8, p, n);
+                move_lines(base as *mut u8, p, n, lines, there.min(wrap));
             } else {
-                self.each_from_ring(ring, at, n);
+                self.each_from_ring(ring, at, n, lines, there);
             }
         }
     }
     /// # Safety
     /// As [`Cursor::to_ring`].
-    unsafe fn each_from_ring(mut self, ring: Ring, mut at: u64, mut n: usize) {
+    unsafe fn each_from_ring(
+        mut self,
+        ring: Ring,
+        mut at: u64,
+        mut n: usize,
+        lines: Lines,
+        mut there: usize,
+    ) {
         while n > 0 {
             let (base, len) = self.run();
             let (p, wrap) = ring.run(at);
@@ -195,10 +275,11 @@ impl<'a> Cursor<'a> {
                 return;
             }
             // SAFETY: the caller's promise; `k` stays inside both runs.
-            unsafe { move_bytes(base as *mut u8, p, k) };
+            unsafe { move_lines(base as *mut u8, p, k, lines, there.min(wrap)) };
             self.advance(k);
             at += k as u64;
             n -= k;
+            there = there.saturating_sub(k);
         }
     }
 }

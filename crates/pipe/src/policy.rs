@@ -16,7 +16,7 @@ mod gather;
 mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 use lines::come_when_asked;
-pub use lines::{begins, ended, expect_t, reads_here, takes_lines};
+pub use lines::{Lines, begins, ended, expect_t, lines, reads_here};
 pub use lines::{clusters, is_to_shorten, lap, shortened};
 
 const ONE_CPU_RING: usize = 256 * 1024;
@@ -209,10 +209,11 @@ pub fn writer_waits(me: &Me, ch: &Channel, n: usize, ready: impl Fn() -> bool) -
 }
 
 /// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run wants
-/// that, and it has worked of late; more and more rarely it is tried again.
+/// that, and it has worked of late; more and more rarely it is tried again. Not where the ring's lines come by themselves: two copies are
+/// faster there than one call of the kernel.
 pub fn may_offer(me: &Me, ch: &Channel, n: usize) -> bool {
     let from = me.domain.header().direct_from.load(Relaxed) as usize;
-    if from == 0 || n < from || !me.lend || ch.offer().is_refused() {
+    if from == 0 || n < from || !me.lend || ch.offer().is_refused() || lines::may_be_left(ch) {
         return false;
     }
     let w = &ch.writer.0;

@@ -4,8 +4,9 @@
 //! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
 //! Not here: everything else: waiting, K, the ring's ends, signal handlers; a short write that wakes a reader (bell.rs).
 use crate::channel::{Channel, PIPE_BUF};
-use crate::copy::{Iov, move_short};
+use crate::copy::{Iov, TAKEN, move_lines, move_short};
 use crate::lease::{ReadLease, WriteLease};
+use crate::policy::Lines;
 use crate::record::{HEAD, Head};
 use crate::ring::SLACK;
 use crate::word::{H, T};
@@ -297,12 +298,8 @@ pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadL
     if run > 2 * want + AHEAD {
         fetch(from.wrapping_add(AHEAD), want);
     }
-    if policy::takes_lines(ch, want) {
-        // SAFETY: the ring's, mapped to be written; `run` bytes of it.
-        unsafe { line::take(from, want, run) };
-    }
-    // SAFETY: asked above; [r, r + want) is published and not yet released.
-    unsafe { move_short(to as *mut u8, from, want) };
+    // SAFETY: asked above; [r, r + want) is published and not yet released; the ring's, mapped to be written, `run` bytes of it.
+    unsafe { move_lines(to as *mut u8, from, want, policy::lines(ch, want), run) };
     passed(ch, h, (from, run), want, lease)
 }
 
@@ -342,11 +339,18 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Optio
     if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole);
     }
-    if policy::takes_lines(ch, whole) {
-        // SAFETY: the ring's, mapped to be written; `run` bytes of it.
-        unsafe { line::take(from, whole, run) };
+    // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it); the ring's, mapped to
+    // be written, `run` bytes of it.
+    unsafe {
+        let (to, body) = (b.as_mut_ptr(), from.add(HEAD));
+        match policy::lines(ch, whole) {
+            Lines::Taken if whole <= TAKEN => {
+                line::take(from, whole, run);
+                move_short(to, body, head.len);
+            }
+            // The head's line has come to be read.
+            lines => move_lines(to, body, head.len, lines, run - HEAD),
+        }
     }
-    // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it).
-    unsafe { move_short(b.as_mut_ptr(), from.add(HEAD), head.len) };
     passed(ch, h, (from, run), whole, lease).then_some(head)
 }

@@ -131,13 +131,11 @@ fn take(
             let (to, run) = at.run();
             let beside = ch.beside().look(r, there);
             let beside = beside.filter(|b| k <= run && k <= b.len());
+            let lines = policy::lines(ch, k);
             // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
             unsafe {
                 if !beside.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
-                    if policy::takes_lines(ch, k) {
-                        ring.take_lines(r, k, there as usize);
-                    }
-                    at.from_ring(ring, r, k);
+                    at.from_ring(ring, r, k, lines, there as usize);
                 }
             }
             if !ch.cas_h(h, H::free(r + k as u64)) {

@@ -8,13 +8,14 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
+use crate::Me;
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Cursor, Iov};
 use crate::lock::Patience;
+use crate::policy::{self, Lines};
 use crate::read::{self, Drained};
 use crate::ring::Ring;
 use crate::word::{H, T};
-use crate::{Me, policy};
 use byway_sys::errno::Ret;
 use byway_sys::process;
 use core::mem::MaybeUninit;
@@ -110,7 +111,7 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
             len: head.len,
         }];
         // SAFETY: the buffer is the caller's; [r, r + there) is published and not yet released (the CAS below proves it).
-        unsafe { Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len) };
+        unsafe { Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len, Lines::Copied, 0) };
         let next = H::free(r + (HEAD + head.len) as u64);
         if ch.cas_h(h, next) {
             ch.reader.0.count(HEAD + head.len);
@@ -132,7 +133,7 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
         len: HEAD,
     }];
     // SAFETY: a buffer of ours; published bytes.
-    unsafe { Cursor::new(&v).from_ring(ring, r, HEAD) };
+    unsafe { Cursor::new(&v).from_ring(ring, r, HEAD, Lines::Copied, 0) };
     Head::from_bytes(b)
 }
 

@@ -8,7 +8,6 @@
 use crate::channel::{Channel, PIPE_BUF};
 use byway_mem::domain::Domain;
 use byway_mem::layout::Class;
-use byway_sys::line;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -92,21 +91,6 @@ impl<'a> Ring<'a> {
             // SAFETY: `o` is below the cluster's size.
             Some(p) => (unsafe { p.add(o) }, end - o),
             None => (core::ptr::null_mut(), 0),
-        }
-    }
-
-    /// Takes the lines of the `n` bytes from position `at` on (crate sys, line.rs), of which `there` are published.
-    #[inline]
-    pub fn take_lines(self, mut at: u64, mut n: usize, mut there: usize) {
-        while n > 0 {
-            let (p, run) = self.run(at);
-            let k = n.min(run);
-            if k == 0 {
-                return;
-            }
-            // SAFETY: `run` bytes of the mapping begin at `p`.
-            unsafe { line::take(p, k, there.min(run)) };
-            (at, n, there) = (at + k as u64, n - k, there.saturating_sub(k));
         }
     }
 }

@@ -5,7 +5,8 @@
 #![cfg(not(miri))]
 mod common;
 use byway_pipe::channel::Why;
-use byway_pipe::{clusters, handback, policy};
+use byway_pipe::policy::{self, Lines};
+use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file};
 use common::{Pipe, me, pipe};
 use std::io::ErrorKind;
@@ -85,12 +86,12 @@ impl Stream {
         let began = clock::now().wrapping_sub(ago);
         policy::ended(&self.p.me(), self.p.ch, (self.sent, n), began);
     }
-    /// Whether a reader on another CPU takes the lines of a long read, and of a short one.
-    fn takes(&self) -> [bool; 2] {
+    /// How a reader on another CPU copies for a long read, and for a short one.
+    fn lines(&self) -> [Lines; 2] {
         let at = &self.p.ch.m.0;
         at.writer_cpu.set(4000);
         policy::reads_here(&self.p.me(), self.p.ch);
-        [4096, 64].map(|n| policy::takes_lines(self.p.ch, n))
+        [4096, 64].map(|n| policy::lines(self.p.ch, n))
     }
 }
 
@@ -106,24 +107,24 @@ fn a_lap_grows_while_it_serves_and_goes_when_it_does_not() {
     let mut s = Stream::new();
     s.flow(4);
     assert!(s.clusters() <= OWN, "{} at once", s.clusters());
-    assert_eq!(s.takes(), [true, true]);
+    assert_eq!(s.lines(), [Lines::Taken; 2]);
     s.flow(16);
     assert_eq!(s.clusters(), LAP);
     s.find(false);
-    assert_eq!(s.takes(), [false, true]);
+    assert_eq!(s.lines(), [Lines::Loaded, Lines::Taken]);
     // What the places still have from readers that took does not count.
     (0..20).for_each(|_| s.find(true));
-    assert_eq!(s.takes(), [false, true]);
+    assert_eq!(s.lines(), [Lines::Loaded, Lines::Taken]);
     s.flow(4);
     (0..3).for_each(|_| s.find(true));
     s.find(false);
     assert_eq!(
-        s.takes(),
-        [false, true],
+        s.lines(),
+        [Lines::Loaded, Lines::Taken],
         "one in time makes good for one that is late"
     );
     (0..4).for_each(|_| s.find(true));
-    assert_eq!(s.takes(), [true, true]);
+    assert_eq!(s.lines(), [Lines::Taken; 2]);
     s.flow(1);
     assert!(s.clusters() <= OWN, "{} are left", s.clusters());
     // It is tried again, later.
@@ -189,6 +190,23 @@ fn no_byte_in_flight_loses_its_place() {
             s.get(60_000);
         }
     }
+}
+
+/// A long write is not lent as long as the lap may serve it.
+#[test]
+fn nothing_is_lent_before_a_lap_was_in_vain() {
+    let mut s = Stream::new();
+    s.flow(1);
+    let me = s.p.me();
+    let lends = || policy::may_offer(&me, s.p.ch, 128 << 10);
+    assert!(!lends(), "not asked for");
+    s.p.d.header().direct_from.store(64 << 10, Relaxed);
+    assert!(!lends(), "before it was tried");
+    // It serves; it was in vain, once (policy/lines.rs, Left).
+    s.p.ch.m.0.left.store(1 << 31, Relaxed);
+    assert!(!lends(), "while it serves");
+    s.p.ch.m.0.left.store(1 << 24, Relaxed);
+    assert!(lends());
 }
 
 /// Where all messages are short, a longer lap would bring nothing.

@@ -4,7 +4,7 @@
 //! that they are to be).
 #![cfg(not(miri))]
 mod common;
-use byway_pipe::policy;
+use byway_pipe::policy::{self, Lines};
 use byway_sys::line;
 use common::pipe;
 use std::sync::atomic::AtomicBool;
@@ -107,7 +107,7 @@ fn from_another_cpu_alone() {
         };
         p.ch.reader.0.lines.store(0, Relaxed);
         policy::reads_here(&me, p.ch);
-        [1, 64, 4096, 1 << 20].map(|n| policy::takes_lines(p.ch, n))
+        [1, 64, 4096, 1 << 20].map(|n| policy::lines(p.ch, n) == Lines::Taken)
     };
     at.reader_cpu.set(0);
     at.writer_cpu.set(0);

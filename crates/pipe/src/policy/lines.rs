@@ -6,7 +6,7 @@
 use super::{RING, per_us};
 use crate::Me;
 use crate::channel::Channel;
-use crate::ring::{Ring, SLACK};
+use crate::ring::Ring;
 use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, rseq};
@@ -14,8 +14,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the lap of a ring whose places are to be out of its reader's own caches when they come again: twice a second-level cache.
 const LAP: usize = 2 << 20;
-/// Of a lap that is not all there, one cluster in so many is a new one.
-const NEW: u64 = 4;
+/// New clusters of a lap for each MiB of stream, until it is all there.
+const NEW: usize = 4;
 /// Reads of fewer bytes take their lines however near the writer is: each of its messages waits for its own.
 const LONG: usize = 1024;
 /// What a reader that takes its lines needs for each; and for T. Lines that come to the writer more slowly than that are late.
@@ -47,16 +47,14 @@ pub fn lap(me: &Me, bytes: usize) -> usize {
 
 /// How many clusters a lap may have when a writer of `n` bytes comes to `at`, where it has none. What the ring itself needs, at once.
 pub fn clusters(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
-    let new = || {
-        n >= LONG
-            && (at / CLUSTER).is_multiple_of(NEW)
-            && Left::of(ch).may_be(at)
-            && reclaim::band(&me.domain) <= Band::Grow
-    };
-    if ring.bytes() == ring.lap() || new() {
+    let own = (ring.bytes() / CLUSTER) as usize;
+    if ring.bytes() == ring.lap() {
         return usize::MAX;
     }
-    (ring.bytes() / CLUSTER) as usize
+    if n < LONG || reclaim::band(&me.domain) > Band::Grow {
+        return own;
+    }
+    own + NEW * Left::of(ch).may_be_since(at)
 }
 
 /// Whether the lap is longer than it should be: a writer that has the lock is to shorten it.
@@ -107,16 +105,21 @@ impl Left {
     fn gone(self, pos: u64) -> u32 {
         ((pos >> 20) as u32).wrapping_sub(self.0) & Left::MIB
     }
-    /// Whether it is so, or to be tried, at `pos`.
-    fn may_be(self, pos: u64) -> bool {
-        self.is() || self.gone(pos) >= Left::TRY << self.in_vain()
+    /// For how many MiB it has been so at `pos`, or could have been tried.
+    fn may_be_since(self, pos: u64) -> usize {
+        let wait = if self.is() {
+            0
+        } else {
+            Left::TRY << self.in_vain()
+        };
+        self.gone(pos).saturating_sub(wait) as usize
     }
     /// After a write at `pos`, whose lines came late or not; `whole`: the lap is.
     fn after(self, pos: u64, lap: u64, whole: bool, late: bool) -> Left {
         let now = (pos >> 20) as u32;
         let (balance, vain) = (self.late(), self.in_vain());
         if !self.is() {
-            return match whole && self.may_be(pos) {
+            return match whole && self.may_be_since(pos) > 0 {
                 true => Left::new(true, 0, vain, now),
                 false => self,
             };
@@ -144,16 +147,42 @@ impl Left {
     }
 }
 
+/// Whether readers leave the lines of long messages, which come to the writer in time all the same.
+#[inline]
+fn are_left(ch: &Channel) -> bool {
+    Left::of(ch).is()
+}
+
+/// Whether they do, or it is not known yet that they should not.
+pub(super) fn may_be_left(ch: &Channel) -> bool {
+    let left = Left::of(ch);
+    left.is() || ch.facts.0.laps.load(Relaxed) > 0 && left.in_vain() == 0
+}
+
 /// Which reads take lines, as a reader remembers it.
 const SHORT_ONES: u32 = 1;
 const LONG_ONES: u32 = 2;
 
-/// Whether a reader of `n` bytes takes each line of the ring, as a write would, before it copies from it. A line that it had only to read
-/// the writer has as well, and that one waits for each when the ring comes round.
+/// How a reader copies lines of the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lines {
+    /// As the processor likes it best.
+    Copied,
+    /// By loads. A copy that the processor makes by itself reaches for lines beyond it, which the writer then finds shared.
+    Loaded,
+    /// Each is taken first, as by a write: one that the reader had only to read the writer has as well, and that one waits for it when
+    /// the ring comes round.
+    Taken,
+}
+
+/// How a reader of `n` bytes does.
 #[inline]
-pub fn takes_lines(ch: &Channel, n: usize) -> bool {
-    let which = if n < LONG { SHORT_ONES } else { LONG_ONES };
-    ch.reader.0.lines.load(Relaxed) & which != 0
+pub fn lines(ch: &Channel, n: usize) -> Lines {
+    match ch.reader.0.lines.load(Relaxed) {
+        0 => Lines::Copied,
+        SHORT_ONES if n >= LONG => Lines::Loaded,
+        _ => Lines::Taken,
+    }
 }
 
 /// The caller reads; where it runs, and which of its next reads take lines. A reader that never waits would tell nobody.
@@ -171,7 +200,7 @@ pub fn reads_here(me: &Me, ch: &Channel) {
     let which = if at.reader_cpu.get() == at.writer_cpu.get() {
         // There is nothing to take.
         0
-    } else if Left::of(ch).is() {
+    } else if are_left(ch) {
         SHORT_ONES
     } else {
         SHORT_ONES | LONG_ONES
@@ -200,9 +229,7 @@ pub fn ended(me: &Me, ch: &Channel, (pos, n): (u64, usize), began: u64) {
     };
     let ns = T_NS + LATE_NS * (n / 64) as u64;
     let late = 1000 * took > ns * per_us(me);
-    // What a lap lacks are the places that come next.
-    let next = pos.wrapping_add(n as u64 + SLACK + CLUSTER);
-    let whole = ring.lap() >= LAP as u64 && ring.has(next);
+    let whole = ring.lap() >= LAP as u64 && ring.clusters() as u64 * CLUSTER >= ring.lap();
     let left = Left::of(ch);
     let now = left.after(pos, ring.lap(), whole, late);
     if now != left {
