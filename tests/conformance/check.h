@@ -91,12 +91,12 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 static int tid(void) { return (int)syscall(SYS_gettid); }
-/* waits (at most 400 ms) until task id sleeps in the kernel: it blocked, most likely */
+/* waits (at most 2 s) until task id sleeps in the kernel: it blocked, most likely */
 static void wait_asleep(int id) {
     char p[64], b[512];
     int seen = 0;
     snprintf(p, sizeof p, "/proc/%d/stat", id);
-    for (int i = 0; i < 200 && seen < 4; i++) {
+    for (int i = 0; i < 1000 && seen < 4; i++) {
         int f = open(p, O_RDONLY | O_CLOEXEC);
         if (f < 0) return;
         int n = (int)read(f, b, sizeof b - 1);

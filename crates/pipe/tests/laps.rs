@@ -1,13 +1,13 @@
 //! Rings that go round in more memory than they may hold: it comes little by little, goes when it brings nothing, and never from under a
 //! byte that is in flight.
 //!
-//! Not here: what it is worth (docs/adr/0016).
+//! Not here: what it is worth (docs/adr/0016); laps without rseq, where none is longer than its ring.
 #![cfg(not(miri))]
 mod common;
 use byway_pipe::channel::Why;
 use byway_pipe::policy::{self, Lines};
 use byway_pipe::{clusters, handback};
-use byway_sys::{clock, file};
+use byway_sys::{clock, file, rseq};
 use common::{Pipe, me, pipe};
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,7 +31,13 @@ fn pattern(i: u64) -> u8 {
 
 impl Stream {
     fn new() -> Stream {
-        let p = Pipe { cpus: 2, ..pipe() };
+        // Its reader is on a CPU that there is not, as far as is known; it never says where it is.
+        let p = Pipe {
+            cpus: 2,
+            rseq: false,
+            ..pipe()
+        };
+        p.ch.m.0.reader_cpu.set(4000);
         for fd in [p.r, p.w] {
             file::fcntl(fd, libc::F_SETFL as usize, libc::O_NONBLOCK as usize);
         }
@@ -44,7 +50,10 @@ impl Stream {
     /// Writes `n` bytes, or as many as go.
     fn put(&mut self, n: u64) {
         let b: Vec<u8> = (0..n).map(|i| pattern(self.sent + i)).collect();
+        // An opening without rseq would have no longer lap.
+        self.p.rseq = self.p.ch.t().closed();
         let k = self.p.put(&b);
+        self.p.rseq = false;
         // The kernel's own call says it by errno.
         let full = k == -1 && std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock;
         assert!(k > 0 || full || k == -(libc::EAGAIN as isize), "{k}");
@@ -88,8 +97,6 @@ impl Stream {
     }
     /// How a reader on another CPU copies for a long read, and for a short one.
     fn lines(&self) -> [Lines; 2] {
-        let at = &self.p.ch.m.0;
-        at.writer_cpu.set(4000);
         policy::reads_here(&self.p.me(), self.p.ch);
         [4096, 64].map(|n| policy::lines(self.p.ch, n))
     }
@@ -104,6 +111,9 @@ impl Drop for Stream {
 
 #[test]
 fn a_lap_grows_while_it_serves_and_goes_when_it_does_not() {
+    if rseq::area().is_none() {
+        return;
+    }
     let mut s = Stream::new();
     s.flow(4);
     assert!(s.clusters() <= OWN, "{} at once", s.clusters());
@@ -195,6 +205,9 @@ fn no_byte_in_flight_loses_its_place() {
 /// A long write is not lent as long as the lap may serve it.
 #[test]
 fn nothing_is_lent_before_a_lap_was_in_vain() {
+    if rseq::area().is_none() {
+        return;
+    }
     let mut s = Stream::new();
     s.flow(1);
     let me = s.p.me();
@@ -207,6 +220,24 @@ fn nothing_is_lent_before_a_lap_was_in_vain() {
     assert!(!lends(), "while it serves");
     s.p.ch.m.0.left.store(1 << 24, Relaxed);
     assert!(lends());
+}
+
+/// Where both ends run on one CPU a longer lap does harm.
+#[test]
+fn one_cpu_has_no_longer_lap() {
+    if rseq::area().is_none() {
+        return;
+    }
+    let mut s = Stream::new();
+    s.flow(20);
+    assert_eq!(s.clusters(), LAP);
+    let at = &s.p.ch.m.0;
+    at.reader_cpu.set(at.writer_cpu.get());
+    s.find(false);
+    assert!(policy::is_to_shorten(s.p.ch));
+    at.reader_cpu.set(4000);
+    s.flow(1);
+    assert!(s.clusters() <= OWN, "{} are left", s.clusters());
 }
 
 /// Where all messages are short, a longer lap would bring nothing.
@@ -223,6 +254,9 @@ fn short_messages_have_no_longer_lap() {
 /// Every cluster goes back with the channel.
 #[test]
 fn a_whole_lap_goes_back() {
+    if rseq::area().is_none() {
+        return;
+    }
     let mut s = Stream::new();
     s.flow(20);
     s.put(50_000);

@@ -7,7 +7,7 @@ use super::{RING, per_us};
 use crate::Me;
 use crate::channel::Channel;
 use crate::ring::Ring;
-use byway_mem::layout::Class;
+use byway_mem::layout::{Class, flags::NO_RSEQ};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, rseq};
 use core::sync::atomic::Ordering::Relaxed;
@@ -22,6 +22,8 @@ const LONG: usize = 1024;
 const LATE_NS: u64 = 4;
 const T_NS: u64 = 40;
 const CLUSTER: u64 = Class::Jumbo.bytes() as u64;
+/// Clusters more than a ring's bytes that one may have without a longer lap: its ends lie inside some.
+const MORE: u64 = 4;
 
 /// Whether a line that others have too comes to who asks for it, so that a write need not wait (ADR 15).
 #[inline]
@@ -37,9 +39,12 @@ pub fn expect_t(me: &Me, ch: &Channel) {
     }
 }
 
-/// Bytes of memory in which a ring of `bytes` goes round, or fewer.
+/// Bytes of memory in which a ring of `bytes` goes round, or fewer. Without rseq nobody could tell whether the ends run on one CPU, and its
+/// table would have each of the many fronts keep a bucket of clusters.
 pub fn lap(me: &Me, bytes: usize) -> usize {
-    if me.cpus == 1 || come_when_asked(me) || bytes < RING {
+    let rseq =
+        me.rseq && me.domain.header().flags.load(Relaxed) & NO_RSEQ == 0 && rseq::area().is_some();
+    if me.cpus == 1 || !rseq || come_when_asked(me) || bytes < RING {
         return bytes;
     }
     bytes.max(LAP)
@@ -51,10 +56,15 @@ pub fn clusters(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
     if ring.bytes() == ring.lap() {
         return usize::MAX;
     }
-    if n < LONG || reclaim::band(&me.domain) > Band::Grow {
+    if n < LONG || !are_apart(ch) || reclaim::band(&me.domain) > Band::Grow {
         return own;
     }
     own + NEW * Left::of(ch).may_be_since(at)
+}
+
+/// Whether the two ends last ran on two CPUs: on one there is nothing to take, and the shorter the lap the better.
+fn are_apart(ch: &Channel) -> bool {
+    ch.m.0.reader_cpu.get() != ch.m.0.writer_cpu.get()
 }
 
 /// Whether the lap is longer than it should be: a writer that has the lock is to shorten it.
@@ -114,6 +124,11 @@ impl Left {
         };
         self.gone(pos).saturating_sub(wait) as usize
     }
+    /// From `pos` on not, for its lap is to be shortened.
+    fn shorten(self, pos: u64, in_vain: u32) -> Left {
+        let then = Left::new(false, 0, in_vain, (pos >> 20) as u32);
+        Left(then.0 | Left::SHORTEN)
+    }
     /// After a write at `pos`, whose lines came late or not; `whole`: the lap is.
     fn after(self, pos: u64, lap: u64, whole: bool, late: bool) -> Left {
         let now = (pos >> 20) as u32;
@@ -133,10 +148,7 @@ impl Left {
             return self;
         }
         match late {
-            true if balance + 1 >= Left::LATE => {
-                let then = Left::new(false, 0, (vain + 1).min(Left::SELDOM), now);
-                Left(then.0 | Left::SHORTEN)
-            }
+            true if balance + 1 >= Left::LATE => self.shorten(pos, (vain + 1).min(Left::SELDOM)),
             true => Left::new(true, balance + 1, vain, self.0),
             false => {
                 let well = self.gone(pos) >= Left::WELL;
@@ -197,8 +209,7 @@ pub fn reads_here(me: &Me, ch: &Channel) {
     {
         at.reader_cpu.set(a.cpu());
     }
-    let which = if at.reader_cpu.get() == at.writer_cpu.get() {
-        // There is nothing to take.
+    let which = if !are_apart(ch) {
         0
     } else if are_left(ch) {
         SHORT_ONES
@@ -229,9 +240,15 @@ pub fn ended(me: &Me, ch: &Channel, (pos, n): (u64, usize), began: u64) {
     };
     let ns = T_NS + LATE_NS * (n / 64) as u64;
     let late = 1000 * took > ns * per_us(me);
-    let whole = ring.lap() >= LAP as u64 && ring.clusters() as u64 * CLUSTER >= ring.lap();
+    let (has, lap) = (ring.clusters() as u64 * CLUSTER, ring.lap());
     let left = Left::of(ch);
-    let now = left.after(pos, ring.lap(), whole, late);
+    let now = if are_apart(ch) {
+        left.after(pos, lap, lap >= LAP as u64 && has >= lap, late)
+    } else if lap > ring.bytes() && has > ring.bytes() + MORE * CLUSTER {
+        left.shorten(pos, left.in_vain())
+    } else {
+        left
+    };
     if now != left {
         ch.m.0.left.store(now.0, Relaxed);
     }

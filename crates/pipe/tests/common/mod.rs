@@ -64,8 +64,9 @@ pub fn me(domain: Domain) -> Me {
 pub struct Pipe {
     /// Whether its readers may read their writer's memory.
     pub pull: bool,
-    /// CPUs that its ends may run on, as they see it.
+    /// CPUs that its ends may run on, as they see it, and whether they can tell on which they do.
     pub cpus: u32,
+    pub rseq: bool,
     pub d: Domain,
     pub ch: &'static Channel,
     pub r: usize,
@@ -92,6 +93,7 @@ pub fn pipe_in(d: Domain) -> Pipe {
     Pipe {
         pull: true,
         cpus: process::allowed_cpus(),
+        rseq: true,
         d,
         ch,
         r: fds[0] as usize,
@@ -104,6 +106,7 @@ impl Pipe {
         Me {
             pull: if self.pull { || true } else { || false },
             cpus: self.cpus,
+            rseq: self.rseq,
             ..me(self.d)
         }
     }
