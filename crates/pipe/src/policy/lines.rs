@@ -239,7 +239,7 @@ pub fn ended(me: &Me, ch: &Channel, (pos, n): (u64, usize), began: u64) {
         return;
     };
     let ns = T_NS + LATE_NS * (n / 64) as u64;
-    let late = 1000 * took > ns * per_us(me);
+    let late = took.saturating_mul(1000) > ns * per_us(me);
     let (has, lap) = (ring.clusters() as u64 * CLUSTER, ring.lap());
     let left = Left::of(ch);
     let now = if are_apart(ch) {
