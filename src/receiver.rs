@@ -230,8 +230,7 @@ impl Receiver {
                     }
                 }
                 Found::Damaged => return Err(damaged()),
-                Found::Elsewhere => {
-                    let was = ch.t();
+                Found::Elsewhere(was) => {
                     let ready = || record::changed(ch, was);
                     if !waited && !was.closed() && !ch.m().valid() {
                         waited = true;

@@ -56,8 +56,9 @@ pub enum Found {
     Taken(Head),
     /// This one, which the buffer is too small for; it is still there.
     Long(Head),
-    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet.
-    Elsewhere,
+    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. T was this before the look: who waits for it
+    /// to change misses nothing, while a T of after the look may have the next record already.
+    Elsewhere(T),
     /// Something that is no record.
     Damaged,
 }
@@ -66,15 +67,16 @@ pub enum Found {
 #[inline(never)]
 pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
+        let was = ch.t();
         let h = ch.h();
         // EDGE L1 <- L0: after H: a receiver that has taken a part was seen to have the lock.
         if h.held() || ch.readers.0.record.load(Acquire) != 0 {
-            return Found::Elsewhere;
+            return Found::Elsewhere(was);
         }
         let r = h.r();
         let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
         let Some(ring) = ch.ring(&me.domain) else {
-            return Found::Elsewhere;
+            return Found::Elsewhere(was);
         };
         let mut fresh = false;
         let head = loop {
@@ -90,12 +92,12 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
                 }
             }
             if fresh {
-                return Found::Elsewhere;
+                return Found::Elsewhere(was);
             }
             fresh = true;
             match look(me, ch, h, ring) {
                 Some(n) => there = n,
-                None => return Found::Elsewhere,
+                None => return Found::Elsewhere(was),
             }
         };
         // R moved meanwhile.
