@@ -24,6 +24,7 @@ mod ring;
 pub mod runner;
 pub mod scratch;
 mod shared;
+pub mod smt;
 mod spin;
 pub mod stats;
 pub mod table;

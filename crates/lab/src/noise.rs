@@ -1,10 +1,11 @@
 //! What else the machine did while something was measured, and what makes figures worth less.
 //!
 //! Invariant: a warning says what was seen and what to do about that case; figures are never corrected for it.
-//! Not here: looking during a run. It is looked before and after.
+//! Not here: looking during a run. It is looked before and after, and at the cores between two (smt.rs).
 use crate::migrations::Migrations;
 use crate::record::{End, Record};
 use crate::runner::Ended;
+use crate::smt::{Ipc, Smt};
 use serde::{Deserialize, Serialize};
 use std::fs::read_to_string;
 
@@ -22,6 +23,9 @@ pub struct Noise {
     /// How often one of them was moved to another CPU, in a second of their time; none where that may not be counted.
     #[serde(default)]
     pub migrations: Option<f64>,
+    /// Additions in a cycle, of each CPU that was used; none in records from before they were looked at.
+    #[serde(default)]
+    pub ipc: Vec<Ipc>,
 }
 
 /// What makes figures worth less.
@@ -40,6 +44,8 @@ pub enum Kind {
     Others,
     Switches,
     Migrations,
+    /// A core's other hardware thread was at work.
+    Smt,
     Frequency,
     Outliers,
     /// Intervals wider than was wanted.
@@ -51,15 +57,24 @@ pub enum Kind {
 /// Looks before a measurement, and after it.
 pub struct Watch {
     migrations: Migrations,
+    cores: Smt,
     before: Look,
 }
 
 impl Watch {
-    pub fn begin() -> Watch {
+    /// Of these CPUs, which are looked at now for the first time.
+    pub fn begin(cpus: &[usize]) -> Watch {
+        let mut cores = Smt::of(cpus);
+        cores.look();
         Watch {
             migrations: Migrations::count(),
+            cores,
             before: Look::now(),
         }
+    }
+    /// Between two runs: looks at the cores, if it is time to.
+    pub fn between(&mut self) {
+        self.cores.look();
     }
     /// What was since.
     pub fn end(&self) -> Noise {
@@ -67,6 +82,7 @@ impl Watch {
         let seconds = (after.ours - self.before.ours).max(1e-3);
         Noise {
             migrations: self.migrations.so_far().map(|n| n / seconds),
+            ipc: self.cores.seen(),
             ..self.before.until(&after)
         }
     }
@@ -134,6 +150,7 @@ impl Look {
                 0.0
             },
             migrations: None,
+            ipc: vec![],
         }
     }
 }
@@ -161,6 +178,8 @@ const OTHERS: f64 = 0.05;
 const SWITCHES: f64 = 200.0;
 /// Moves in a second of CPU time; programs that end after a moment are moved when they start.
 const MOVES: f64 = 500.0;
+/// Part of a core's units that a CPU has at least when it has the core to itself.
+const WHOLE: f64 = 0.9;
 /// Part of the samples of a row that may be far out.
 const FAR: f64 = 0.1;
 /// Rounds from which the middle 95 % of the draws are 95 %.
@@ -222,6 +241,21 @@ pub fn warnings(r: &Record) -> Vec<Warning> {
         );
         let remedy = "end other programs, or compare on one CPU: --cpus 1, or --pin";
         add(Kind::Migrations, text, remedy.into());
+    }
+    if let Some(n) = &r.noise {
+        let shared = n.ipc.iter().filter(|i| i.part() < WHOLE);
+        let shared: Vec<_> = (shared
+            .map(|i| format!("CPU {}: {:.1}, at most {:.1}", i.cpu, i.median, i.most)))
+        .collect();
+        if !shared.is_empty() {
+            let text = format!(
+                "another hardware thread used units of our cores (additions in a cycle, between the runs: {})",
+                some(&shared)
+            );
+            let remedy = "leave it idle (lscpu -e: CPUs of one CORE), or, where it is another guest's, measure at another hour: \
+                          code of many instructions takes up to twice as long, waiting hardly longer, so ratios move too";
+            add(Kind::Smt, text, remedy.into());
+        }
     }
     if let Some(g) = r.machine.governor.as_ref().filter(|g| *g != "performance") {
         let text = format!("the CPUs' frequency follows the load (governor {g})");
@@ -330,6 +364,15 @@ mod tests {
         assert!(a.total > 0.0 && a.busy > 0.0 && a.ours >= 0.0);
     }
 
+    fn ipc(median: f64) -> Ipc {
+        Ipc {
+            cpu: 0,
+            median,
+            most: 3.95,
+            looks: 20,
+        }
+    }
+
     fn quiet() -> Record {
         let mut r = Record::new("t");
         r.machine.governor = None;
@@ -347,6 +390,7 @@ mod tests {
             load: 0.0,
             switches: 0.0,
             migrations: None,
+            ipc: vec![ipc(3.9), ipc(3.8)],
         });
         r
     }
@@ -369,6 +413,7 @@ mod tests {
             load: 2.0,
             switches: 1000.0,
             migrations: Some(900.0),
+            ipc: vec![ipc(3.9), ipc(2.5)],
         });
         r.machine.governor = Some("powersave".into());
         let metric = ("m", "s", Some(Better::Less));
@@ -378,6 +423,7 @@ mod tests {
             Kind::Others,
             Kind::Switches,
             Kind::Migrations,
+            Kind::Smt,
             Kind::Frequency,
             Kind::Outliers,
         ];

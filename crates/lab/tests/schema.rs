@@ -36,12 +36,13 @@ fn measured() -> Record {
     (m.plan.run, m.plan.calm) = (Duration::from_millis(2), Duration::from_millis(60));
     m.plan.burst = 8 << 20;
     r.limit(&limits);
-    let watch = Watch::begin();
+    let mut watch = Watch::begin(&byway_lab::machine::allowed());
     let cases = ["cross".to_string(), "burst".to_string()];
     m.prepare(&mut r, &cases).unwrap();
     r.parameters = m.parameters();
     for case in &cases {
-        m.measure(&mut r, case, &limits, &mut |_| ()).unwrap();
+        let mut tick = |_| watch.between();
+        m.measure(&mut r, case, &limits, &mut tick).unwrap();
     }
     r.noise = Some(watch.end());
     r.warnings = noise::warnings(&r);

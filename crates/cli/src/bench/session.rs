@@ -103,7 +103,7 @@ pub fn measure(
     bar.set_style(style.map_err(|e| e.to_string())?);
     bar.set_message("getting ready");
     bar.tick();
-    let watch = Watch::begin();
+    let mut watch = Watch::begin(&record.affinity);
     match workload.prepare(&mut record, &cases) {
         // Before there is anything.
         Err(Failure::Interrupted) => record.partial = true,
@@ -125,6 +125,7 @@ pub fn measure(
             ..limits
         };
         let mut tick = |part: f64| {
+            watch.between();
             let done = (done + weight * part) / whole;
             bar.set_message(format!(
                 "{case:18} {}",

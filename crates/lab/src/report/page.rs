@@ -200,6 +200,15 @@ fn how(r: &Record) -> String {
             short(n.switches),
             n.migrations.map_or("unknown".into(), short)
         ));
+        for i in &n.ipc {
+            item(format!(
+                "between the runs CPU {} did {} additions in a cycle, at most {} ({} looks); less than at most: another hardware thread of its core was at work",
+                i.cpu,
+                short(i.median),
+                short(i.most),
+                i.looks
+            ));
+        }
     }
     r.notes.iter().for_each(|n| item(escaped(n)));
     h.push_str("</ul>\n");
