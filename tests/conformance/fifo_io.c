@@ -305,13 +305,16 @@ nonblock_by_dup_and_fork(void) { /* O_NONBLOCK is the opening's: dups and childr
 static void nonblock_set_while_blocked(void) {
     int p[2];
     const char *f = mkff(p);
+    int *there = shared(sizeof *there); /* before that a child of a busy machine may sleep elsewhere */
     pid_t c = child();
     if (!c) {
-        get(p[0], 5, 0);
         char x;
+        __atomic_store_n(there, 1, __ATOMIC_RELEASE);
+        get(p[0], 5, 0);
         FAILS(read(p[0], &x, 1), EAGAIN);
         _exit(0);
     }
+    while (!__atomic_load_n(there, __ATOMIC_ACQUIRE)) usleep(100);
     wait_asleep(c);
     setfl(p[0], O_NONBLOCK, 0);
     put(p[1], 5, 0);
