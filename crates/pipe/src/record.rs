@@ -56,7 +56,7 @@ pub enum Found {
     Taken(Head),
     /// This one, which the buffer is too small for; it is still there.
     Long(Head),
-    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. T was this before the look: who waits for it
+    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. The look was at this T: who waits for it
     /// to change misses nothing, while a T of after the look may have the next record already.
     Elsewhere(T),
     /// Something that is no record.
@@ -67,16 +67,18 @@ pub enum Found {
 #[inline(never)]
 pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
-        let was = ch.t();
         let h = ch.h();
+        let t = ch.t();
         // EDGE L1 <- L0: after H: a receiver that has taken a part was seen to have the lock.
         if h.held() || ch.readers.0.record.load(Acquire) != 0 {
-            return Found::Elsewhere(was);
+            return Found::Elsewhere(t);
         }
         let r = h.r();
         let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
+        // After T: what that has behind R lies in this ring, or R has moved. A ring from before T may be of an earlier opening, which
+        // ended at this very R and went round in less.
         let Some(ring) = ch.ring(&me.domain) else {
-            return Found::Elsewhere(was);
+            return Found::Elsewhere(t);
         };
         let mut fresh = false;
         let head = loop {
@@ -92,12 +94,12 @@ pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
                 }
             }
             if fresh {
-                return Found::Elsewhere(was);
+                return Found::Elsewhere(t);
             }
             fresh = true;
-            match look(me, ch, h, ring) {
+            match look(me, ch, (h, t), ring) {
                 Some(n) => there = n,
-                None => return Found::Elsewhere(was),
+                None => return Found::Elsewhere(t),
             }
         };
         // R moved meanwhile.
@@ -148,7 +150,7 @@ pub fn take_beside(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
     if h.held() || locked || ch.reader.0.seen.load(Relaxed) != h.r() {
         return None;
     }
-    let n = published(ch, h)?;
+    let n = published(ch, h, ch.t())?;
     let beside = ch.beside().look(h.r(), n)?;
     let head = Head::from_bytes(beside.first())?;
     if HEAD + head.len != beside.len() || head.len > b.len() {
@@ -166,10 +168,9 @@ pub fn take_beside(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
     Some(head)
 }
 
-/// Bytes of the ring that readers may take now, as T says; `None` where the kernel's pipe must be asked.
+/// Bytes of the ring that readers may take where T is `t`; `None` where the kernel's pipe must be asked.
 #[inline]
-fn published(ch: &Channel, h: H) -> Option<u64> {
-    let t = ch.t();
+fn published(ch: &Channel, h: H, t: T) -> Option<u64> {
     if t.closed() || t.nsl() > 0 || ch.m().valid() {
         return None;
     }
@@ -184,16 +185,16 @@ fn gathered(me: &Me, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
     if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
         return Some(n);
     }
-    let after = published(ch, h)?;
+    let after = published(ch, h, ch.t())?;
     // Records that come more slowly than T does, as grants do, have nothing from it: who waits for them holds up their sender.
     let quickly = after.wrapping_sub(n) >= policy::QUICK * one as u64;
     policy::gathered(&ch.reader, n, if quickly { after } else { n });
     Some(after)
 }
 
-/// A look at T, after a moment if that pays: how much is there, which the reader remembers.
-fn look(me: &Me, ch: &Channel, h: H, ring: Ring) -> Option<u64> {
-    let n = published(ch, h).filter(|&n| n <= ring.bytes())?;
+/// What T, which was `t`, says, or says after a moment if that pays: how much is there, which the reader remembers.
+fn look(me: &Me, ch: &Channel, (h, t): (H, T), ring: Ring) -> Option<u64> {
+    let n = published(ch, h, t).filter(|&n| n <= ring.bytes())?;
     let one = if n >= HEAD as u64 {
         HEAD + head_at(ring, h.r()).map_or(0, |x| x.len)
     } else {
