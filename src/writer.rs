@@ -127,8 +127,9 @@ impl Writer {
     fn again(&mut self, b: &[u8]) -> Option<Ret> {
         let sleeps = self.quiet.is_some() && self.watch.is_none() && !b.is_empty();
         let tid = sleeps.then(|| thread::ids().tid)?;
-        let _inside = quiet::write_again(tid, b.len(), &mut self.quiet)?;
+        let inside = quiet::write_again(tid, b.len(), &mut self.quiet)?;
         let n = kernel::write_asleep(number(&self.fd), b);
+        inside.wrote(n);
         (n != EAGAIN).then_some(n)
     }
 
@@ -258,9 +259,10 @@ impl Writer {
         let sleeps = or == OrElse::Sleep;
         if sleeps
             && *done == 0
-            && let Some(_inside) = quiet::write(me, ch, b.len(), &mut self.quiet)
+            && let Some(inside) = quiet::write(me, ch, b.len(), &mut self.quiet)
             && let Some(tried) = asleep(fd, b, done)
         {
+            inside.wrote(*done as Ret);
             return tried;
         }
         let v = [Iov {

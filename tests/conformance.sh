@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds tests/conformance/*.c and tests/fifo (Rust) into target/conformance and runs each program on the kernel
-# (implementation 0), then, when a prefix command is given, again under it.
+# (implementation 0), then, when a prefix command is given, again under it; those that sleep and wake on one CPU too.
 #   usage: conformance.sh [PREFIX...]        e.g.  conformance.sh target/release/byway run --
 set -u
 cd "$(dirname "$0")/.."
@@ -29,6 +29,10 @@ cargo build --quiet --profile unwind --package byway-fifo-tests || exit 1
 cp "${CARGO_TARGET_DIR:-target}/unwind/fifo_rust" "$out" || exit 1
 names="$names fifo_rust"
 for name in $names; do run "$name" "$out/$name"; done
-if [ $# -gt 0 ]; then for name in $names; do run "$name under $*" "$@" "$out/$name"; done; fi
+for name in asleep quiet; do run "$name on one CPU" taskset -c 0 "$out/$name"; done
+if [ $# -gt 0 ]; then
+  for name in $names; do run "$name under $*" "$@" "$out/$name"; done
+  for name in asleep quiet; do run "$name under $* on one CPU" taskset -c 0 "$@" "$out/$name"; done
+fi
 echo "$pass passed, $fail failed"
 [ $fail = 0 ]

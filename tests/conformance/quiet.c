@@ -348,8 +348,38 @@ static void a_thread_is_cancelled(void) {
     put(P[1], 100000, 0);
     pthread_join(t, 0);
 }
+/* As `syscall` leaves them: what a call of the kernel's gives and takes, and 16 registers around it. */
+long keeps(long nr, long fd, void *b, long n, uint64_t *after);
+asm(".text\n.type keeps, @function\nkeeps: push %rbx\npush %rbp\npush %r12\npush %r13\npush %r14\npush %r15\npush %r8\n"
+    "mov $11, %ebx\nmov $12, %ebp\nmov $13, %r12d\nmov $14, %r13d\nmov $15, %r14d\nmov $16, %r15d\n"
+    "mov $21, %r8d\nmov $22, %r9d\npushq $0\npushq $23\ncall syscall@PLT\n"
+    "mov 16(%rsp), %rcx\nadd $24, %rsp\n"
+    "mov %rdi, (%rcx)\nmov %rsi, 8(%rcx)\nmov %rdx, 16(%rcx)\nmov %r10, 24(%rcx)\nmov %r8, 32(%rcx)\nmov %r9, 40(%rcx)\n"
+    "mov %rbx, 48(%rcx)\nmov %rbp, 56(%rcx)\nmov %r12, 64(%rcx)\nmov %r13, 72(%rcx)\nmov %r14, 80(%rcx)\nmov %r15, 88(%rcx)\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\nret\n.size keeps, . - keeps\n");
+static void called(long nr, int fd, long n) {
+    char b[64] = "";
+    uint64_t after[12], want[12] = {fd, (uint64_t)b, n, 21, 22, 23, 11, 12, 13, 14, 15, 16};
+    IS(keeps(nr, fd, b, n, after), n);
+    for (int i = 0; i < 12; i++) CHECK(after[i] == want[i], "register %d is %lx after a call, %lx before", i, after[i], want[i]);
+}
+/* LINUX syscall(2): rax, rcx and r11 are all that it changes. */
+static void registers_are_kept(void) {
+    hush(P);
+    pid_t c = child();
+    if (!c) {
+        close(P[1]);
+        for (int i = 0; i < 200; i++) called(SYS_read, P[0], 3);
+        _exit(0);
+    }
+    for (int i = 0; i < 200; i++) {
+        if (i % 2) nap(EACH_US);
+        called(SYS_write, P[1], 3);
+    }
+    REAP0(c);
+}
 MAIN(T(each_finds_what_was_written), T(a_stream_begins), T(a_stream_to_three_readers), T(over_a_thread_asleep),
      T(the_writer_closes), T(the_writer_is_killed), T(the_reader_is_killed), T(a_stream_after_a_killed_reader),
      T(a_handler_ends_it_or_not), T(a_handler_that_reads_and_writes), T(a_handler_that_jumps_out), T(without_waiting),
      T(a_writer_that_waits_for_room), T(a_writer_that_a_handler_ends), T(by_parent_and_child), T(another_under_its_number),
-     T(a_thread_is_cancelled))
+     T(a_thread_is_cancelled), T(registers_are_kept))

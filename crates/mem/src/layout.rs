@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -336,6 +336,8 @@ pub struct Keeper {
     /// counted.
     pub quiet: AtomicU32,
     pub writes: AtomicU32,
+    /// Cycle from which on it may yield to whom it wakes (policy/handover.rs).
+    pub yields_from: AtomicU64,
 }
 
 /// What an exec leaves behind for the image that follows under the same pid.

@@ -13,8 +13,10 @@ use byway_sys::{clock, line, process, rseq};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 mod gather;
+mod handover;
 mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
+pub use handover::{LATE, REST, apart, hand_over};
 use lines::come_when_asked;
 pub use lines::{Lines, begins, ended, expect_t, lines, reads_here};
 pub use lines::{clusters, is_to_shorten, lap, shortened};

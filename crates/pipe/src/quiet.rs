@@ -16,9 +16,10 @@
 use crate::channel::{Channel, PIPE_BUF};
 use crate::kept::{self, number};
 use crate::word::T;
-use crate::{Me, handback};
+use crate::{Me, handback, policy};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{KEEPERS, Keeper};
+use byway_sys::errno::Ret;
 use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
@@ -27,13 +28,25 @@ use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 pub const WRITES: u32 = 64;
 
 /// Inside a call of the kernel's, until it is dropped.
-pub struct Inside(&'static Keeper);
+pub struct Inside(Found);
+
+impl Inside {
+    /// Of a write: it is over, and `n` is what it said. On one CPU whom it woke has the CPU now.
+    #[inline]
+    pub fn wrote(self, n: Ret) {
+        let Found { keeper, apart, .. } = self.0;
+        drop(self);
+        if apart != 0 && n > 0 {
+            policy::hand_over(keeper, apart);
+        }
+    }
+}
 
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
         // EDGE E9: what the call did comes before its end.
-        self.0.quiet.store(0, Release);
+        self.0.keeper.quiet.store(0, Release);
     }
 }
 
@@ -47,6 +60,8 @@ struct Found {
     keeper: &'static Keeper,
     channel: &'static Channel,
     number: u32,
+    /// As policy.rs has it.
+    apart: u32,
 }
 
 impl Lease {
@@ -66,6 +81,7 @@ impl Found {
             keeper: place(me)?,
             channel,
             number: number(me, channel),
+            apart: policy::apart(me),
         })
     }
 }
@@ -123,7 +139,7 @@ fn enter(tid: u32, found: Found) -> Option<Inside> {
     k.quiet.store(found.number, Relaxed);
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     compiler_fence(SeqCst);
-    let inside = Inside(k);
+    let inside = Inside(found);
     found.channel.t().is_quiet().then_some(inside)
 }
 

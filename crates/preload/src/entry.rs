@@ -11,6 +11,7 @@
 //! Invariant: only rax, rcx, r11 and flags change, as by the syscall instruction itself; the red zone is skipped;
 //! a call that is not ours costs a few loads and runs at libc's own instruction.
 //! unsafe: assembly. Not here: any decision but "surely not ours".
+use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
 use crate::{fdtable, tls};
 use byway_mem::layout::Keeper;
@@ -59,79 +60,6 @@ pub static HEARD: AtomicBool = AtomicBool::new(true);
 
 /// Moves with every call that can take memory away.
 pub static VM_EPOCH: AtomicU32 = AtomicU32::new(1);
-
-/// 0: never ours; 1: ours if the fd in the first argument is not plain; 2: always asked; 3: takes memory away.
-pub static CLASS: [u8; 448] = classes();
-
-const fn classes() -> [u8; 448] {
-    use byway_sys::syscall::nr::*;
-    let mut c = [0u8; 448];
-    let fd = [READ, WRITE, READV, WRITEV, IOCTL, FCNTL];
-    let ask = [
-        CLOSE,
-        POLL,
-        MMAP,
-        RT_SIGACTION,
-        SELECT,
-        DUP2,
-        SENDFILE,
-        SENDMSG,
-        CLONE,
-        FORK,
-        VFORK,
-        EXECVE,
-        EXIT,
-        WAIT4,
-        SETUID,
-        SETGID,
-        SETREUID,
-        SETREGID,
-        SETRESUID,
-        SETRESGID,
-        PRCTL,
-        CHROOT,
-        EXIT_GROUP,
-        EPOLL_CTL,
-        WAITID,
-        PSELECT6,
-        PPOLL,
-        UNSHARE,
-        SPLICE,
-        TEE,
-        VMSPLICE,
-        DUP3,
-        PIPE,
-        PIPE2,
-        PREADV,
-        PWRITEV,
-        SENDMMSG,
-        SETNS,
-        SECCOMP,
-        EXECVEAT,
-        PREADV2,
-        PWRITEV2,
-        IO_URING_SETUP,
-        CLONE3,
-        CLOSE_RANGE,
-    ];
-    let vm = [MPROTECT, MUNMAP, BRK, MREMAP, SHMDT];
-    let mut i = 0;
-    while i < fd.len() {
-        c[fd[i]] = 1;
-        i += 1;
-    }
-    i = 0;
-    while i < ask.len() {
-        c[ask[i]] = 2;
-        i += 1;
-    }
-    i = 0;
-    while i < vm.len() {
-        c[vm[i]] = 3;
-        i += 1;
-    }
-    c
-}
 
 unsafe extern "C" {
     /// The entry that the rewritten texts' cells point to.
@@ -243,6 +171,8 @@ text! {
     ".cfi_def_cfa_offset 160",
     "mov r12, r11",
     "mov rbx, fs:[rcx + 16]",
+    "mov r11d, fs:[rcx + 12]",
+    "mov [rsp + 4], r11d",
     "mov ecx, fs:[rcx + 8]",
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     "mov [r12 + {inside}], ecx",
@@ -251,7 +181,10 @@ text! {
     "syscall",
     "mov dword ptr [r12 + {inside}], 0",
     "mov byte ptr [rip + {heard}], 1",
-    "cmp rax, {again}",
+    "mov ecx, [rsp + 4]",
+    "test ecx, ecx",
+    "jnz 37f",
+    "35: cmp rax, {again}",
     "jne 36f",
     "cmp dword ptr [rsp], 0",
     "je 36f",
@@ -273,8 +206,11 @@ text! {
     "lea r11, [r11 + 2]",
     "jmp r11",
     ".cfi_restore_state",
+    "37: call byway_hand_over",
+    "jmp 35b",
     "33: mov dword ptr [r12 + {inside}], 0",
     "pop rax",
+    "mov eax, eax",
     ".cfi_def_cfa_offset 152",
     "pop r12",
     ".cfi_restore r12",
@@ -418,6 +354,8 @@ text! {
     ".cfi_def_cfa_offset 48",
     "mov r12, r10",
     "mov rbx, fs:[rax + 16]",
+    "mov r10d, fs:[rax + 12]",
+    "mov [rsp + 20], r10d",
     "mov eax, fs:[rax + 8]",
     // EDGE E9: as above.
     "mov [r12 + {inside}], eax",
@@ -426,7 +364,10 @@ text! {
     "call r11",
     "mov dword ptr [r12 + {inside}], 0",
     "mov byte ptr [rip + {heard}], 1",
-    "cmp rax, {again}",
+    "mov ecx, [rsp + 20]",
+    "test ecx, ecx",
+    "jnz 37f",
+    "35: cmp rax, {again}",
     "jne 36f",
     "cmp dword ptr [rsp + 16], 0",
     "je 36f",
@@ -442,10 +383,13 @@ text! {
     ".cfi_def_cfa_offset 8",
     "ret",
     ".cfi_restore_state",
+    "37: call byway_hand_over",
+    "jmp 35b",
     "33: mov dword ptr [r12 + {inside}], 0",
     "add rsp, 16",
     ".cfi_def_cfa_offset 32",
     "pop rsi",
+    "mov esi, esi",
     ".cfi_def_cfa_offset 24",
     "pop r12",
     ".cfi_restore r12",

@@ -186,7 +186,8 @@ fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
         return;
     }
     let Some(k) = quiet::place(me) else { return };
-    let q = &tls::get().quiet[usize::from(f.nr == nr::WRITE)];
+    let writes = f.nr == nr::WRITE;
+    let q = &tls::get().quiet[usize::from(writes)];
     // What a handler says of another channel meanwhile is not mixed with this: `entry` would be the other's.
     q.fd.set(0);
     // ORDER: for a handler of this thread: nothing is known while it changes.
@@ -195,6 +196,7 @@ fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
     // ORDER: for the same: what belongs to the entry comes after it.
     compiler_fence(SeqCst);
     q.number.set(kept::number(me, ch));
+    q.apart.set(if writes { policy::apart(me) } else { 0 });
     q.t.set(ch.t_address().as_ptr() as usize);
     q.keeper.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.

@@ -9,11 +9,13 @@
 
 mod access;
 mod attach;
+mod class;
 mod dispatch;
 mod entry;
 mod exec;
 mod fdtable;
 mod fifo;
+mod handover;
 mod io;
 mod tls;
 

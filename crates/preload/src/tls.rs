@@ -61,6 +61,8 @@ pub struct Quiet {
     pub entry: Cell<u32>,
     /// The channel's number among keepers, where T is, and the thread's place.
     pub number: Cell<u32>,
+    /// Of writes: cycles between two yields to whom they wake; 0: none is made (policy/handover.rs).
+    pub apart: Cell<u32>,
     pub t: Cell<usize>,
     pub keeper: Cell<usize>,
 }

@@ -13,6 +13,7 @@ use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
 use byway_pipe::{Me, Step, policy, quick, quiet, read, write};
+use byway_sys::errno::Ret;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
 use std::cell::Cell;
@@ -110,8 +111,8 @@ impl End {
         let whole = (b.as_ptr() as usize, b.len());
         // SAFETY: an end is one thread's, and nothing below comes back here.
         let (lease, quiet) = unsafe { (&mut *self.wrote.as_ptr(), &mut *self.quiet.as_ptr()) };
-        if let Some(_inside) = quiet::write_again(self.me.tid, b.len(), quiet) {
-            return self.call(nr::WRITE, fd, whole);
+        if let Some(inside) = quiet::write_again(self.me.tid, b.len(), quiet) {
+            return self.write_asleep(inside, fd, whole);
         }
         if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
             return said(n);
@@ -122,8 +123,8 @@ impl End {
     #[inline(never)]
     fn write_on(&self, b: &[u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
-        if let Some(_inside) = quiet::write(&self.me, ch, b.len(), quiet) {
-            return self.call(nr::WRITE, fd, (b.as_ptr() as usize, b.len()));
+        if let Some(inside) = quiet::write(&self.me, ch, b.len(), quiet) {
+            return self.write_asleep(inside, fd, (b.as_ptr() as usize, b.len()));
         }
         let v = [Iov {
             base: b.as_ptr() as usize,
@@ -180,7 +181,7 @@ impl End {
         // SAFETY: as of a write.
         let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
         if let Some(_inside) = quiet::read_again(self.me.tid, quiet) {
-            return self.call(nr::READ, self.pipe.r, whole);
+            return said(Self::call(nr::READ, self.pipe.r, whole));
         }
         if quick::read(&self.me, self.pipe.channel, whole, lease) {
             return Ok(b.len());
@@ -190,9 +191,22 @@ impl End {
 
     /// The kernel's own read(2) or write(2), of so many bytes at an address.
     #[inline]
-    fn call(&self, call: usize, fd: usize, (at, n): (usize, usize)) -> io::Result<usize> {
+    fn call(call: usize, fd: usize, (at, n): (usize, usize)) -> Ret {
         // SAFETY: a buffer of ours.
-        said(unsafe { call3(call, fd, at, n) })
+        unsafe { call3(call, fd, at, n) }
+    }
+
+    /// A write that is the kernel's, by one who said so.
+    #[inline]
+    fn write_asleep(
+        &self,
+        inside: quiet::Inside,
+        fd: usize,
+        whole: (usize, usize),
+    ) -> io::Result<usize> {
+        let n = Self::call(nr::WRITE, fd, whole);
+        inside.wrote(n);
+        said(n)
     }
 
     #[inline(never)]
@@ -203,7 +217,7 @@ impl End {
         }];
         let (ch, fd) = (self.pipe.channel, self.pipe.r);
         if let Some(_inside) = quiet::read(&self.me, ch, quiet) {
-            return self.call(nr::READ, fd, (v[0].base, v[0].len));
+            return said(Self::call(nr::READ, fd, (v[0].base, v[0].len)));
         }
         let mut armed = Armed::NOT;
         let step = read::read(&self.me, ch, fd, Cursor::new(&v), b.len(), 0, &mut armed);

@@ -1,0 +1,77 @@
+//! Which system calls the entry code looks at.
+//!
+//! Invariant: a call that is not named here runs at libc's own instruction, as it is.
+//! Not here: what becomes of one that is (dispatch.rs).
+
+/// 0: never ours; 1: ours if the fd in the first argument is not plain; 2: always asked; 3: takes memory away.
+pub static CLASS: [u8; 448] = classes();
+
+const fn classes() -> [u8; 448] {
+    use byway_sys::syscall::nr::*;
+    let mut c = [0u8; 448];
+    let fd = [READ, WRITE, READV, WRITEV, IOCTL, FCNTL];
+    let ask = [
+        CLOSE,
+        POLL,
+        MMAP,
+        RT_SIGACTION,
+        SELECT,
+        DUP2,
+        SENDFILE,
+        SENDMSG,
+        CLONE,
+        FORK,
+        VFORK,
+        EXECVE,
+        EXIT,
+        WAIT4,
+        SETUID,
+        SETGID,
+        SETREUID,
+        SETREGID,
+        SETRESUID,
+        SETRESGID,
+        PRCTL,
+        CHROOT,
+        EXIT_GROUP,
+        EPOLL_CTL,
+        WAITID,
+        PSELECT6,
+        PPOLL,
+        UNSHARE,
+        SPLICE,
+        TEE,
+        VMSPLICE,
+        DUP3,
+        PIPE,
+        PIPE2,
+        PREADV,
+        PWRITEV,
+        SENDMMSG,
+        SETNS,
+        SECCOMP,
+        EXECVEAT,
+        PREADV2,
+        PWRITEV2,
+        IO_URING_SETUP,
+        CLONE3,
+        CLOSE_RANGE,
+    ];
+    let vm = [MPROTECT, MUNMAP, BRK, MREMAP, SHMDT];
+    let mut i = 0;
+    while i < fd.len() {
+        c[fd[i]] = 1;
+        i += 1;
+    }
+    i = 0;
+    while i < ask.len() {
+        c[ask[i]] = 2;
+        i += 1;
+    }
+    i = 0;
+    while i < vm.len() {
+        c[vm[i]] = 3;
+        i += 1;
+    }
+    c
+}
