@@ -264,7 +264,7 @@ impl Reader {
         }
         // A bell brought the first bytes of a write; the rest of it is in the ring.
         let was = ch.t().w();
-        policy::let_publish(&me, || ch.t().wl() != 0 && ch.t().w() == was);
+        policy::let_publish(&me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),

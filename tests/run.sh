@@ -137,21 +137,26 @@ polled() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | py
 is "polled for hang-up" "$(polled 0)" 1
 is "polled for bytes" "$(polled 1)" 0
 # One CPU: who is woken out of a sleep there runs before the write that woke it is over; by the kernel alone two of five do not (ADR 17).
+# Beside a stranger that never sleeps they do: none gives way to it with a message in its hands.
 cat >woken.py <<'P'
-import mmap, os, time
+import mmap, os, signal, sys, time
 said = mmap.mmap(-1, 4096)
 r, w = os.pipe()
 if os.fork() == 0:
     os.close(w)
-    while b := os.read(r, 1): said[0] = b[0]
+    while b := os.read(r, 4096): said[0] = b[-1]
     os._exit(0)
+stranger = os.fork() if sys.argv[1:] else None
+while stranger == 0: pass
 def each(i):
     time.sleep(150e-6)
     os.write(w, bytes([i]))
     return said[0] == i
-print("at once" if any(sum(map(each, range(50))) > 48 for _ in range(40)) else "later")
+print("at once" if any(sum(map(each, range(50))) > 48 for _ in range(60)) else "later")
+if stranger: os.kill(stranger, signal.SIGKILL)
 P
 is "woken on one CPU" "$(taskset -c 0 "$byway" run -- python3 woken.py)" "at once"
+is "woken beside a stranger" "$(taskset -c 0 "$byway" run -- python3 woken.py beside)" "at once"
 # FIFOs between runs: started in either order; the run that serves them all ends, or is killed, in between.
 carried() { grep -q "fifo:.* [1-9][0-9]* bytes carried" "$1" && echo yes || cat "$1"; }
 mkfifo -m 600 ff; big=$(head -c 300M /dev/zero | md5sum)

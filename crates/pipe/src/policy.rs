@@ -367,12 +367,17 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
     }
 }
 
-/// A reader that a bell woke: the rest of that write is in the ring, but its writer may have lost the CPU before it could
-/// publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a writer that was
-/// stopped.
-pub fn let_publish(me: &Me, ringing: impl Fn() -> bool) {
+/// A reader that a bell woke with `n` bytes, where W was `was`: the rest of that write is in the ring, but its writer may have lost the
+/// CPU before it could publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a
+/// writer that was stopped. A write of less than PIPE_BUF has no rest: on one CPU its writer is seldom out of the lock by now, and to
+/// yield to it is to yield to a stranger, behind whom this reader would wait for the CPU with what it was woken for.
+pub fn let_publish(me: &Me, ch: &Channel, n: usize, was: u32) {
+    let ringing = || {
+        let t = ch.t();
+        t.wl() != 0 && t.w() == was
+    };
     let mut p = Patience::new();
-    while ringing() && !p.is_over() {
+    while n >= PIPE_BUF && ringing() && !p.is_over() {
         p.wait(me.cpus);
     }
 }

@@ -1,8 +1,10 @@
-//! Who wakes a reader on one CPU: when it yields to it, and when no more.
+//! Who wakes a reader on one CPU: when it yields to it, and when no more; and when a reader that it woke waits for it.
 //!
 //! Not here: what a program sees of it (tests/conformance/quiet.c).
+mod common;
 use byway_mem::layout::Keeper;
-use byway_pipe::policy;
+use byway_pipe::channel::PIPE_BUF;
+use byway_pipe::{lock, policy};
 use byway_sys::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -65,5 +67,41 @@ fn one_that_came_back_late_is_the_last_for_long() {
             late
         });
         assert!(wait.join().unwrap(), "the stranger never kept the CPU");
+    });
+}
+
+/// Naps of the calling thread so far, and other sleeps.
+fn sleeps() -> i64 {
+    // SAFETY: a structure of ours; the calling thread alone.
+    unsafe {
+        let mut r: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut r), 0);
+        r.ru_nvcsw
+    }
+}
+
+#[test]
+fn a_reader_waits_for_the_rest_of_a_write_only() {
+    let p = common::pipe();
+    std::thread::scope(|s| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let p = &p;
+        s.spawn(move || {
+            let me = p.me();
+            let taken = lock::try_take(&me, p.ch, p.ch.t()).expect("nobody has it");
+            tell.send(()).unwrap();
+            let _ = gone.recv();
+            lock::drop(&me, p.ch);
+            drop(taken);
+        });
+        told.recv().unwrap();
+        let (me, was) = (p.me(), p.ch.t().w());
+        let before = sleeps();
+        policy::let_publish(&me, p.ch, PIPE_BUF - 1, was);
+        assert_eq!(sleeps(), before, "that was all of it");
+        policy::let_publish(&me, p.ch, PIPE_BUF, was);
+        assert!(sleeps() > before + 100, "more may come");
+        drop(go);
     });
 }

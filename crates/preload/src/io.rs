@@ -307,7 +307,7 @@ pub fn resume(f: &mut Frame) -> u32 {
             if ret > 0 && (ret as usize) < f.want && !ch.t().closed() {
                 f.done = ret as usize;
                 let was = ch.t().w();
-                policy::let_publish(&me, || ch.t().wl() != 0 && ch.t().w() == was);
+                policy::let_publish(&me, ch, f.done, was);
                 let step = go_read(f, &me, ch);
                 if step != DONE || failed(f.result) {
                     return finished(f, ret);

@@ -242,7 +242,7 @@ impl End {
             return Ok(done);
         }
         let was = ch.t().w();
-        policy::let_publish(me, || ch.t().wl() != 0 && ch.t().w() == was);
+        policy::let_publish(me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
