@@ -12,6 +12,8 @@ trap 'rm -f "$model"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+step cargo clippy --release --package byway --features tokio --all-targets --quiet -- -D warnings
+RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
 step ci/semver.sh
 step cargo test --release --workspace --quiet
 step cargo test --release --package byway --features tokio --doc --quiet
@@ -26,6 +28,12 @@ step ci/miri.sh
 if wait $aside; then step cat "$model"; else cat "$model"; exit 1; fi
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --
+# Where the variants differ: long writes, a full or small ring, its wrap, FIFOs, death, signals.
+core="alone big capacity direct epipe fifo_hangup fifo_io fifo_wrap kill nonblock signal"
+for how in "--pipe base" "--pipe zc" "--pipe lp" "--pipe lp+zc" "--capacity 4K" "--capacity 8M"; do
+  # shellcheck disable=SC2086
+  ONLY=$core step tests/conformance.sh "$byway" run --private $how --
+done
 step tests/beside.sh 5 "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"

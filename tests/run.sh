@@ -136,27 +136,60 @@ P
 polled() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | python3 polls.py $1" 2>&1 | grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'; }
 is "polled for hang-up" "$(polled 0)" 1
 is "polled for bytes" "$(polled 1)" 0
+# What a carried pipe takes before a write blocks: as much as the kernel's or as was asked for at least; of the largest, what the kernel
+# lets a pipe hold.
+for p in capacity direct; do cc -O2 -pthread -o $p "$here/conformance/$p.c"; done
+largest=$(($(cat /proc/sys/fs/pipe-max-size) / 2))
+takes() { # how, at least, at most
+  # shellcheck disable=SC2086
+  is "takes $2 to $3 bytes $1" "$(HOLDS=$2 MOST=$3 "$byway" run --private $1 -- ./capacity | grep -c '^ok')" 9
+}
+takes "--capacity 4K" 4096 8192
+for how in "--capacity 64K" "--pipe base" "--pipe zc"; do takes "$how" 65536 135168; done
+if [ $largest -ge 524288 ]; then
+  for how in "--capacity 512K" "--pipe lp" "--pipe lp+zc"; do takes "$how" 520192 528384; done
+  takes "--capacity 8M" $(((largest > 8388608 ? 8388608 : largest) - 4096)) 8392704
+fi
+# Long writes that a reader takes out of their writer's buffer: some are where they may be, whatever comes in between; none where there is
+# a handler or a second thread.
+lent() { # how, case
+  for _ in 1 2 3 4 5; do
+    # shellcheck disable=SC2086
+    "$byway" run --private --explain $1 -- ./direct "$2/cold" >out 2>err; is "direct $2 $1" "$(cat out)" "ok $2/cold"
+    grep -q 'in one copy' err && { lent=some; return; }
+  done
+  lent=none
+}
+for how in "--pipe zc" "--pipe lp+zc --capacity 256K"; do
+  for what in large_reads reads_change several_buffers stopped stopped_for_long handled_and_restarted handled_and_not handler_writes \
+    reader_interrupted killed reader_closes reader_killed nonblocking; do
+    lent "$how" $what; is "lent by $what $how" $lent some
+  done
+  for what in with_handler with_thread; do lent "$how" $what; is "lent by $what $how" $lent none; done
+done
+lent "--pipe lp" large_reads; is "lent without zc" $lent none
 # One CPU: who is woken out of a sleep there runs before the write that woke it is over; by the kernel alone two of five do not (ADR 17).
-# Beside a stranger that never sleeps they do: none gives way to it with a message in its hands.
+# Beside a stranger that never sleeps they do: none gives way to it with a message in its hands, also not of as many bytes as a bell has.
 cat >woken.py <<'P'
 import mmap, os, signal, sys, time
+size = int(sys.argv[1])
 said = mmap.mmap(-1, 4096)
 r, w = os.pipe()
 if os.fork() == 0:
     os.close(w)
-    while b := os.read(r, 4096): said[0] = b[-1]
+    while b := os.read(r, 2 * size): said[0] = b[-1]
     os._exit(0)
-stranger = os.fork() if sys.argv[1:] else None
+stranger = os.fork() if sys.argv[2:] else None
 while stranger == 0: pass
 def each(i):
     time.sleep(150e-6)
-    os.write(w, bytes([i]))
+    os.write(w, bytes([i]) * size)
     return said[0] == i
 print("at once" if any(sum(map(each, range(50))) > 48 for _ in range(60)) else "later")
 if stranger: os.kill(stranger, signal.SIGKILL)
 P
-is "woken on one CPU" "$(taskset -c 0 "$byway" run -- python3 woken.py)" "at once"
-is "woken beside a stranger" "$(taskset -c 0 "$byway" run -- python3 woken.py beside)" "at once"
+is "woken on one CPU" "$(taskset -c 0 "$byway" run -- python3 woken.py 1)" "at once"
+for size in 1 4096; do is "woken by $size bytes beside a stranger" "$(taskset -c 0 "$byway" run -- python3 woken.py $size beside)" "at once"; done
 # FIFOs between runs: started in either order; the run that serves them all ends, or is killed, in between.
 carried() { grep -q "fifo:.* [1-9][0-9]* bytes carried" "$1" && echo yes || cat "$1"; }
 mkfifo -m 600 ff; big=$(head -c 300M /dev/zero | md5sum)

@@ -193,6 +193,12 @@ static void get_(int line, int fd, size_t n, uint64_t pos) {
         IS(read(fd, &c_, 1), 0);                                                                             \
         IS(read(fd, &c_, 1), 0);                                                                             \
     } while (0)
+/* How many bytes a pipe takes at least before a write blocks: as many as the kernel's, or HOLDS, where the run that we are in was
+ * told to have smaller ones. */
+static size_t holds(void) {
+    const char *s = getenv("HOLDS");
+    return s ? strtoul(s, 0, 0) : 65536;
+}
 static void setfl(int fd, int set, int clr) {
     int f = fcntl(fd, F_GETFL);
     CHECK(f >= 0 && !fcntl(fd, F_SETFL, (f | set) & ~clr), "F_SETFL failed");

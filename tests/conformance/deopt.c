@@ -203,7 +203,7 @@ static void scm_rights(void) {
 }
 /* A process at its limit of descriptors (EMFILE) asks what needs the real pipe: nothing is lost, and it need not be told. */
 static void exhausted(int end) {
-    enum { N = 40000 };
+    const int N = holds() < 65536 ? (int)holds() / 2 : 40000;
     mkpipe(P);
     put(P[1], N, 0);
     struct rlimit l;
@@ -226,7 +226,7 @@ static void exhausted_reader(void) { exhausted(0); }
 static void exhausted_writer(void) { exhausted(1); }
 /* The mode of a pipe's inode is nothing to who has it open; here both ends ask what needs the real pipe. */
 static void mode_taken_away(void) {
-    enum { N = 40000 };
+    const int N = holds() < 65536 ? (int)holds() / 2 : 40000;
     struct stat s;
     mkpipe(P);
     put(P[1], N, 0);
@@ -256,7 +256,8 @@ static void many_full(void) {
     }
     for (int i = 0; i < PIPES; i++) {
         CHECK(events(p[i][0], POLLIN, 0) & POLLIN, "bytes are there");
-        IS(events(p[i][1], POLLOUT, 0) & POLLOUT, 0);
+        /* A smaller pipe that is full is not when it is the kernel's. */
+        if (holds() >= 65536) IS(events(p[i][1], POLLOUT, 0) & POLLOUT, 0);
     }
     for (int i = 0; i < PIPES; i++) {
         get(p[i][0], n[i], 0);

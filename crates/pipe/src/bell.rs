@@ -39,6 +39,7 @@ pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize)
         lock::drop(me, ch);
         return None;
     }
+    has_more(ch, n, false);
     let got = put(fd, v);
     if got <= 0 {
         ch.clear_m(place);
@@ -135,6 +136,7 @@ pub(crate) fn to_kernel(
         // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
         ch.facts.0.lane.store(n as u16, Relaxed);
     }
+    has_more(ch, n, w.want - w.done > n);
     let (base, len) = w.at.run();
     let got = if n <= len {
         put(fd, &[Iov { base, len: n }])
@@ -152,6 +154,13 @@ pub(crate) fn to_kernel(
     w.done += got as usize;
     ch.writer.0.count(got as usize);
     Ok(got as usize)
+}
+
+/// Whether a write of which `n` bytes come into K now has `more`. Fewer than PIPE_BUF are the last of one.
+fn has_more(ch: &Channel, n: usize, more: bool) {
+    if n == PIPE_BUF {
+        ch.m.0.more.store(u32::from(more), Relaxed);
+    }
 }
 
 /// write(2) of what is at `v`.

@@ -167,6 +167,8 @@ pub struct Place {
     pub writer_cpu: Cpu,
     /// Whether readers leave the lines that they copy from where they are (policy/lines.rs, Left).
     pub left: AtomicU32,
+    /// Whether the write of which K had the last PIPE_BUF bytes at once has more of them (policy.rs, `let_publish`).
+    pub more: AtomicU32,
 }
 
 /// The CPU on which a side last waited, or looked at the clock.
@@ -312,6 +314,7 @@ impl Channel {
         self.m.0.reader_cpu.set(0);
         self.m.0.writer_cpu.set(0);
         self.m.0.left.store(0, Relaxed);
+        self.m.0.more.store(0, Relaxed);
         for c in [
             &self.reader.0.history,
             &self.writer.0.history,

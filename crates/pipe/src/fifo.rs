@@ -31,25 +31,27 @@ pub fn strangers(ch: &Channel, fd: usize) -> bool {
     held > own && !ch.t().closed()
 }
 
-/// Of a FIFO whose ring is full: its oldest bytes into K. So K is full for whoever must wait for room, and whoever reads
-/// K, be it a stranger who has just opened the FIFO, finds what comes next. Under the writers' lock. `None`: a reader
-/// is at work; false: there are bytes of a stranger in K.
-pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
+/// Of a FIFO whose ring is full: its oldest bytes into K, of the `used` that it holds from `r` on. So K is full for whoever must wait
+/// for room, and whoever reads K, be it a stranger who has just opened the FIFO, finds what comes next. Under the writers' lock.
+/// `None`: a reader is at work; false: there are bytes of a stranger in K.
+pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
     let ring = ch.ring(&me.domain)?;
+    // The smallest ring may be too full for a write that is not split, and have fewer than a slot takes.
+    let n = used.min(PIPE_BUF as u64) as usize;
     if !lock::try_hold(me, ch, r, H::KR) {
         return None;
     }
     // They lie in one cluster, or end in the next.
     let mut v = [Iov { base: 0, len: 0 }; 2];
-    let c = runs(ring, r, PIPE_BUF, &mut v);
+    let c = runs(ring, r, n, &mut v);
     // E2: the place before the bytes.
-    let place = ch.m().next(r + PIPE_BUF as u64);
+    let place = ch.m().next(r + n as u64);
     ch.set_m(place);
-    intend(ch, MOVING, 0);
+    intend(ch, MOVING, n);
     let mut got = 0;
     if file::fionread(fd) == 0 {
         // Before the bytes: whoever repairs after us must not take them for a stranger's.
-        ch.facts.0.lane.store(PIPE_BUF as u16, Relaxed);
+        ch.facts.0.lane.store(n as u16, Relaxed);
         const RWF_NOWAIT: usize = 8;
         let none = usize::MAX;
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
@@ -70,12 +72,12 @@ pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64) -> Option<bool> {
             got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
         }
     }
-    let done = got == PIPE_BUF as isize;
+    let done = got == n as isize;
     if !done {
         ch.facts.0.lane.store(0, Relaxed);
         ch.clear_m(place);
     }
-    lock::release(me, ch, if done { r + PIPE_BUF as u64 } else { r });
+    lock::release(me, ch, if done { r + n as u64 } else { r });
     intend(ch, 0, 0);
     Some(done)
 }

@@ -7,7 +7,7 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF, Why};
+use crate::channel::{Channel, FIFO_SIZE, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::ring::{RING_CLUSTERS, Ring, SLACK, SMALLEST};
@@ -18,7 +18,7 @@ use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What was about to be moved: kind, and how many bytes K held.
+/// What was about to be moved: kind, and how many bytes K held; of `MOVING`, how many go into it.
 const OPENING: u64 = 1 << 60;
 const PUMPING: u64 = 2 << 60;
 const SPILLING: u64 = 3 << 60;
@@ -437,13 +437,9 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
             spill(me, ch, fd, r)
         }
         MOVING if !ch.t().closed() => {
-            // One call: all of them, or none.
-            let r = if now < PIPE_BUF {
-                r
-            } else {
-                r + PIPE_BUF as u64
-            };
-            ch.set_m(if now < PIPE_BUF {
+            // One call: all of them, or none. `held` is how many.
+            let r = if now < held { r } else { r + held as u64 };
+            ch.set_m(if now < held {
                 ch.m().none()
             } else {
                 ch.m().next(r)

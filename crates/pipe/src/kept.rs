@@ -49,6 +49,7 @@ pub fn place(me: &Me) -> bool {
         k.inside.store(0, Relaxed);
         k.quiet.store(0, Relaxed);
         k.writes.store(0, Relaxed);
+        k.yields_from.store(0, Relaxed);
     }
     ours
 }

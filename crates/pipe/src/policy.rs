@@ -2,7 +2,8 @@
 //!
 //! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU; a yield happens once per
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
-//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come (policy/gather.rs).
+//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come (policy/gather.rs); the yield
+//! of one who has woken a reader on one CPU, which has bounds of its own (policy/handover.rs).
 use crate::Me;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
 use crate::lock::Patience;
@@ -16,7 +17,7 @@ mod gather;
 mod handover;
 mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
-pub use handover::{LATE, REST, apart, hand_over};
+pub use handover::{LATE, LONGEST, REST, apart, hand_over};
 use lines::come_when_asked;
 pub use lines::{Lines, begins, ended, expect_t, lines, reads_here};
 pub use lines::{clusters, is_to_shorten, lap, shortened};
@@ -369,15 +370,16 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
 
 /// A reader that a bell woke with `n` bytes, where W was `was`: the rest of that write is in the ring, but its writer may have lost the
 /// CPU before it could publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a
-/// writer that was stopped. A write of less than PIPE_BUF has no rest: on one CPU its writer is seldom out of the lock by now, and to
-/// yield to it is to yield to a stranger, behind whom this reader would wait for the CPU with what it was woken for.
+/// writer that was stopped. Where the write has no rest its writer, on one CPU, is seldom out of the lock by now, and to yield to it is to
+/// yield to a stranger, behind whom this reader would wait for the CPU with what it was woken for.
 pub fn let_publish(me: &Me, ch: &Channel, n: usize, was: u32) {
     let ringing = || {
         let t = ch.t();
         t.wl() != 0 && t.w() == was
     };
+    let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
     let mut p = Patience::new();
-    while n >= PIPE_BUF && ringing() && !p.is_over() {
+    while more && ringing() && !p.is_over() {
         p.wait(me.cpus);
     }
 }

@@ -60,7 +60,7 @@ struct Found {
     keeper: &'static Keeper,
     channel: &'static Channel,
     number: u32,
-    /// As policy.rs has it.
+    /// Of writes, as policy.rs has it.
     apart: u32,
 }
 
@@ -76,12 +76,13 @@ impl Lease {
 }
 
 impl Found {
-    fn by(me: &Me, channel: &'static Channel) -> Option<Found> {
+    fn by(me: &Me, channel: &'static Channel, writes: bool) -> Option<Found> {
         Some(Found {
             keeper: place(me)?,
             channel,
             number: number(me, channel),
-            apart: policy::apart(me),
+            // Who reads wakes nobody, and need not ask the kernel.
+            apart: if writes { policy::apart(me) } else { 0 },
         })
     }
 }
@@ -90,7 +91,7 @@ impl Found {
 #[inline]
 pub fn read(me: &Me, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
     if lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Found::by(me, ch);
+        lease.0 = Found::by(me, ch, false);
     }
     read_again(me.tid, lease)
 }
@@ -111,7 +112,7 @@ pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Opti
     // Elsewhere T, which a reader polls, is not looked at for this.
     let may = n <= PIPE_BUF && ch.writer.0.native_ops.load(Relaxed) != 0;
     if may && lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Found::by(me, ch);
+        lease.0 = Found::by(me, ch, true);
     }
     write_again(me.tid, n, lease)
 }

@@ -291,8 +291,8 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         if ch.t() != t {
             continue;
         }
-        if !m.valid() && ch.is_fifo() {
-            match fifo::to_front(me, ch, fd, r) {
+        if !m.valid() && ch.is_fifo() && used > 0 {
+            match fifo::to_front(me, ch, fd, r, used) {
                 Some(true) => continue,
                 Some(false) => {
                     lock::drop(me, ch);

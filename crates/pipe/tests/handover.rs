@@ -18,6 +18,16 @@ fn place() -> Keeper {
     }
 }
 
+/// The calling thread, to one CPU.
+fn bind(cpu: u32) {
+    // SAFETY: a set of ours, of the size given; the calling thread alone.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
 #[test]
 fn the_next_is_apart() {
     let (k, apart) = (place(), 1 << 30);
@@ -29,27 +39,59 @@ fn the_next_is_apart() {
 }
 
 #[test]
+fn no_rest_is_for_ever() {
+    let (k, apart) = (place(), 1000u32);
+    // Of one that was stopped for an hour, or of another machine's clock.
+    let never = clock::now() + (u64::from(apart) << (policy::LONGEST + 4));
+    k.yields_from.store(never, Relaxed);
+    policy::hand_over(&k, apart);
+    let longest = u64::from(apart) << policy::LONGEST;
+    assert!(k.yields_from.load(Relaxed) <= clock::now() + longest);
+}
+
+#[test]
+fn a_real_time_thread_goes_on_before_others() {
+    let p = common::pipe();
+    let class = |class| {
+        let priority = libc::sched_param {
+            sched_priority: i32::from(class == libc::SCHED_FIFO),
+        };
+        // SAFETY: a structure of ours; the calling thread alone.
+        unsafe { libc::sched_setscheduler(0, class, &priority) }
+    };
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+                assert_eq!(policy::apart(&p.me()), 0, "on several CPUs");
+            }
+            bind(clock::now_cpu().1);
+            // Told anew, also of a process that began on several.
+            assert!(policy::apart(&p.me()) > 0, "on one");
+            assert_eq!(class(libc::SCHED_BATCH), 0);
+            assert!(policy::apart(&p.me()) > 0, "as a batch");
+            if class(libc::SCHED_FIFO) != 0 {
+                println!("skipped: this user has no real-time priorities");
+                return;
+            }
+            assert_eq!(policy::apart(&p.me()), 0, "in real time");
+        });
+    });
+}
+
+#[test]
 fn one_that_came_back_late_is_the_last_for_long() {
     // A stranger on the same CPU, that only computes.
-    let cpu = clock::now_cpu().1 as usize;
-    let bind = || {
-        // SAFETY: a set of ours, of the size given; the calling thread alone.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu, &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-        }
-    };
+    let cpu = clock::now_cpu().1;
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
-            bind();
+            bind(cpu);
             while !over.load(Relaxed) {
                 std::hint::spin_loop();
             }
         });
         let wait = s.spawn(|| {
-            bind();
+            bind(cpu);
             let (k, apart) = (place(), 10_000u32);
             let late = (0..200).any(|_| {
                 k.yields_from.store(0, Relaxed);
@@ -98,8 +140,13 @@ fn a_reader_waits_for_the_rest_of_a_write_only() {
         told.recv().unwrap();
         let (me, was) = (p.me(), p.ch.t().w());
         let before = sleeps();
+        let more = &p.ch.m.0.more;
+        more.store(1, Relaxed);
         policy::let_publish(&me, p.ch, PIPE_BUF - 1, was);
+        more.store(0, Relaxed);
+        policy::let_publish(&me, p.ch, PIPE_BUF, was);
         assert_eq!(sleeps(), before, "that was all of it");
+        more.store(1, Relaxed);
         policy::let_publish(&me, p.ch, PIPE_BUF, was);
         assert!(sleeps() > before + 100, "more may come");
         drop(go);

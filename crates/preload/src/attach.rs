@@ -7,7 +7,7 @@
 //! The constructor runs before every other one (-z initfirst), on the only thread, and calls no libc function between
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::entry::{byway_bridge, byway_entry};
-use crate::exec;
+use crate::{class, exec};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::participants;
@@ -49,7 +49,8 @@ unsafe impl Sync for Joined {}
 
 static DOMAIN: Joined = Joined(UnsafeCell::new(None));
 static RUN_ID: AtomicU32 = AtomicU32::new(0);
-static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// Whether this process takes part.
+pub static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process takes part.
 pub fn active() -> bool {
@@ -70,6 +71,7 @@ pub fn run() -> u32 {
 /// From now on every call runs as it stands.
 pub fn stop() {
     ACTIVE.store(false, Relaxed);
+    class::forget();
     if let Some(d) = domain() {
         participants::leave(&d, process::getpid());
     }

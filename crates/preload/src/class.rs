@@ -1,10 +1,28 @@
 //! Which system calls the entry code looks at.
 //!
-//! Invariant: a call that is not named here runs at libc's own instruction, as it is.
+//! Invariant: a call that is not named here runs at libc's own instruction, as it is; once the process takes no part any more
+//! none is named.
 //! Not here: what becomes of one that is (dispatch.rs).
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// 0: never ours; 1: ours if the fd in the first argument is not plain; 2: always asked; 3: takes memory away.
-pub static CLASS: [u8; 448] = classes();
+pub static CLASS: [AtomicU8; 448] = {
+    let named = classes();
+    let mut c = [const { AtomicU8::new(0) }; 448];
+    let mut i = 0;
+    while i < c.len() {
+        c[i] = AtomicU8::new(named[i]);
+        i += 1;
+    }
+    c
+};
+
+/// From now on none is looked at: also not one that the entry code would make by itself, with what it does after it.
+pub fn forget() {
+    for c in &CLASS {
+        c.store(0, Relaxed);
+    }
+}
 
 const fn classes() -> [u8; 448] {
     use byway_sys::syscall::nr::*;

@@ -151,6 +151,8 @@ text! {
     "mov r11d, [r11]",
     "cmp r11d, fs:[rcx + 4]",
     "jne 34f",
+    // Below the stack, where no handler writes (psABI, red zone).
+    "mov [rsp - 64], r11d",
     "mov r11, fs:[rcx + 24]",
     "test eax, eax",
     "jz 32f",
@@ -174,6 +176,13 @@ text! {
     "mov r11d, fs:[rcx + 12]",
     "mov [rsp + 4], r11d",
     "mov ecx, fs:[rcx + 8]",
+    // A handler that came since the first look has left here what it found of another channel: then the number is that one's, and not
+    // what the table's entry says (fdtable.rs).
+    "mov r11d, [rsp - 40]",
+    "add r11d, 2",
+    "shr r11d, 2",
+    "cmp r11d, ecx",
+    "jne 33f",
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     "mov [r12 + {inside}], ecx",
     "cmp qword ptr [rbx], 0",
@@ -331,6 +340,7 @@ text! {
     "mov r10d, [r10]",
     "cmp r10d, fs:[rax + 4]",
     "jne 5f",
+    "mov [rsp - 64], r10d",
     "mov r10, fs:[rax + 24]",
     "test esi, esi",
     "jz 32f",
@@ -357,6 +367,12 @@ text! {
     "mov r10d, fs:[rax + 12]",
     "mov [rsp + 20], r10d",
     "mov eax, fs:[rax + 8]",
+    // As above.
+    "mov r10d, [rsp - 24]",
+    "add r10d, 2",
+    "shr r10d, 2",
+    "cmp r10d, eax",
+    "jne 33f",
     // EDGE E9: as above.
     "mov [r12 + {inside}], eax",
     "cmp qword ptr [rbx], 0",

@@ -12,6 +12,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub const FDS: usize = 65536;
 const UNKNOWN: u32 = 0;
 const PLAIN: u32 = 1;
+// Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one, which is the
+// channel's number (crate pipe, kept.rs), is such an entry plus two, over four.
 
 static TABLE: [AtomicU32; FDS] = [const { AtomicU32::new(UNKNOWN) }; FDS];
 

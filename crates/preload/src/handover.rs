@@ -1,10 +1,12 @@
 //! On one CPU: a quiet write that woke a reader hands the CPU over to it.
 //!
 //! Invariant: it does what `policy::hand_over` does (crate pipe, policy/handover.rs), and changes rcx and r11 only, for the entry code has
-//! its caller's registers in the others.
+//! its caller's registers in the others. A process that takes no part any more, perhaps since this write began, may make system calls
+//! of its own choice only, and may not look at the clock.
 //! unsafe: assembly. Not here: which writes those are (entry.rs).
+use crate::attach::ACTIVE;
 use byway_mem::layout::Keeper;
-use byway_pipe::policy::{LATE, REST};
+use byway_pipe::policy::{LATE, LONGEST, REST};
 use byway_sys::syscall::nr;
 use core::mem::offset_of;
 
@@ -19,6 +21,8 @@ core::arch::global_asm!(
     ".cfi_startproc",
     "test rax, rax",
     "jle 9f",
+    "cmp byte ptr [rip + {active}], 0",
+    "je 9f",
     "push rax",
     ".cfi_adjust_cfa_offset 8",
     "push rdx",
@@ -30,9 +34,15 @@ core::arch::global_asm!(
     "rdtsc",
     "shl rdx, 32",
     "or rdx, rax",
-    "cmp rdx, [r12 + {yields_from}]",
-    "jb 8f",
-    "mov eax, {sched_yield}",
+    // How long not yet.
+    "mov rax, [r12 + {yields_from}]",
+    "sub rax, rdx",
+    "jbe 6f",
+    "mov rcx, rbx",
+    "shl rcx, {longest}",
+    "cmp rax, rcx",
+    "jbe 8f",
+    "6: mov eax, {sched_yield}",
     "syscall",
     "mov rcx, rdx",
     "rdtsc",
@@ -44,6 +54,10 @@ core::arch::global_asm!(
     "cmp rdx, rcx",
     "cmovbe rdx, rbx",
     "jbe 7f",
+    "mov rcx, rbx",
+    "shl rcx, {longest} - {rest}",
+    "cmp rdx, rcx",
+    "cmova rdx, rcx",
     "shl rdx, {rest}",
     "7: add rax, rdx",
     "mov [r12 + {yields_from}], rax",
@@ -61,4 +75,6 @@ core::arch::global_asm!(
     sched_yield = const nr::SCHED_YIELD,
     late = const LATE,
     rest = const REST,
+    longest = const LONGEST,
+    active = sym ACTIVE,
 );

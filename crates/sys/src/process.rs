@@ -98,14 +98,25 @@ pub fn yield_now() {
 
 /// How many CPUs this thread may run on; 1 when the kernel does not say.
 pub fn allowed_cpus() -> u32 {
-    let mut mask = [0u64; 16];
-    // SAFETY: `mask` is 128 bytes of ours.
-    let r = unsafe { call3(nr::SCHED_GETAFFINITY, 0, 128, mask.as_mut_ptr() as usize) };
+    // LINUX sched_getaffinity(2): EINVAL for a mask that is smaller than the kernel's, which has 8192 bits at most.
+    let mut mask = [0u64; 128];
+    let len = size_of_val(&mask);
+    // SAFETY: `mask` is ours, and as long.
+    let r = unsafe { call3(nr::SCHED_GETAFFINITY, 0, len, mask.as_mut_ptr() as usize) };
     if failed(r) {
         1
     } else {
         mask.iter().map(|m| m.count_ones()).sum::<u32>().max(1)
     }
+}
+
+/// Whether the kernel shares the CPU out among this thread and others of its kind: not a real-time class, nor one that it does not know.
+pub fn is_time_shared() -> bool {
+    const RESET_ON_FORK: isize = 0x4000_0000;
+    const SHARED: [isize; 3] = [0, 3, 5]; // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE
+    // SAFETY: no pointers.
+    let class = unsafe { call3(nr::SCHED_GETSCHEDULER, 0, 0, 0) };
+    SHARED.contains(&(class & !RESET_ON_FORK))
 }
 
 /// This thread's name, NUL padded (prctl PR_GET_NAME).

@@ -63,6 +63,7 @@ pub mod nr {
     pub const PIDFD_OPEN: usize = 434;
     pub const FSTATFS: usize = 138;
     pub const FUTEX: usize = 202;
+    pub const SCHED_GETSCHEDULER: usize = 145;
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const GETDENTS64: usize = 217;
     pub const EXIT_GROUP: usize = 231;
