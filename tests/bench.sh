@@ -48,9 +48,36 @@ has "bench: both definitions" "$(cat out)" "50 % more throughput"
 has "bench: overhead" "$(cat out)" "harness:"
 is "no colours into a pipe" "$(grep -c $'\x1b' out)" 0
 is "no line of 80 columns" "$(awk 'length > 79' out | grep -v baseline)" ""
-is "csv" "$(wc -l <a.csv)" 16
+is "csv" "$(wc -l <a.csv)" 46
 has "csv" "$(sed -n 2p a.csv)" "lat-pipe,spin,byway-preload,round_trip,us,0,0,"
 is "json on standard output" "$(quick --runs 1 --json - 2>/dev/null | head -2 | tail -1)" '  "schema": 2,'
+
+# Every workload between two processes has its backends, on all CPUs as on one; no figure is looked at.
+backends() { python3 -c 'import json, sys
+r = json.load(open(sys.argv[1])); rows = [w for w in r["results"] if w["case"] == sys.argv[2] and w["statistic"] == "median"]
+print(*[w["backend"] for w in rows if w["median"] > 0 and w["n"] > 0])' "$@"; }
+pipes="auto base lp zc lp+zc kernel-64k kernel-1m vmsplice memcpy"
+once() { # case, backends, words of bench
+  local case=$1 wanted=$2; shift 2
+  "$byway" bench "$@" --quick --runs 1 --json once.json "$case" >out 2>err; is "bench $*" $? 0; is "bench $*: nothing on standard error" "$(cat err)" ""
+  is "bench $*: backends" "$(backends once.json "$case")" "$wanted"; is "bench $*: no line of 80 columns" "$(awk 'length > 79' out)" ""
+}
+for cpus in "" "--cpus 1"; do
+  once 64x1000 "byway-preload byway-core kernel-fifo unix-socket" fifo $cpus; has "fifo: of how many runs" "$(cat out)" "means of 2 runs; the source's are of 100"
+  once 6144 "$pipes" bw-pipe $cpus; has "bw-pipe: every published size" "$(cat out)" "published: Linux 2.5"
+  once 65536 "$pipes" pipeflex $cpus
+  once 50MB "$pipes" grep $cpus
+  for case in spin sleep; do once $case "byway-preload byway-core base lp zc lp+zc kernel kernel-1m vmsplice" lat-pipe $cpus; done
+done
+has "lat-pipe: over base" "$(cat out)" "lat-pipe, 1 CPU: % over base"
+# What stands for cat gives all of a file, and what copies it says so.
+seq 200000 >text; "$byway" pair-worker give "$PWD/text" | cmp - text; is "what is given" "${PIPESTATUS[*]}" "0 0"
+"$byway" pair-worker copy /nonexistent >out 2>err; is "a copy of nothing" $? 2; has "a copy of nothing" "$(cat err)" "pair-worker: No such file"
+
+# Where nobody asks for less a cell has the runs of the source, and where somebody does it says so.
+"$byway" bench fifo 64x100 --width 100 --json hundred.json >out 2>err; is "fifo as it is" $? 0
+is "fifo as it is: runs" "$(python3 -c 'import json; print(min(r["n"] for r in json.load(open("hundred.json"))["results"]) >= 100)')" True
+"$byway" bench fifo 64x100 --time 0.1 >out 2>err; is "fifo in no time" $? 0; has "fifo in no time" "$(cat out)" "note: means of fewer than 100 runs"
 
 # Comparing. The same record is no regression; one made three times as slow is. What is compared has the measured medians,
 # but rounds of a steady machine: on one that is not, three times as slow can be chance, and is then no regression.
@@ -87,7 +114,7 @@ is "report: nothing beside it" "$(ls page.html*)" "page.html"
 # Ctrl-C: the first keeps what is complete, says so, and leaves no child; the record is partial.
 "$byway" bench lat-pipe --quick --time 600 --width 0.01 --json partial.json >out 2>err & p=$!
 for _ in $(seq 100); do pgrep -P $p >/dev/null && break; sleep 0.05; done
-sleep 2; kill -INT $p; wait $p; is "Ctrl-C" $? 130
+sleep 4; kill -INT $p; wait $p; is "Ctrl-C" $? 130
 has "Ctrl-C" "$(cat out)" "PARTIAL"; has "Ctrl-C" "$(cat out)" "interrupted in spin"
 has "Ctrl-C: the record" "$(cat partial.json)" '"partial": true'
 has "Ctrl-C: what is complete" "$(cat partial.json)" '"backend": "kernel"'

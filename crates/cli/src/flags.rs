@@ -6,7 +6,7 @@ use crate::{bench, doctor, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
-use byway_pipe::ring::{RING_MOST, SMALLEST};
+use byway_pipe::ring::{RING_MOST, SLACK};
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -159,12 +159,13 @@ struct NetWorker {
 /// How much a carried pipe holds.
 #[derive(Args)]
 struct Rings {
-    /// `base`: 64 KiB, as a pipe of the kernel has; `lp`: large ones; `zc`: long writes are copied once, from buffer to buffer;
-    /// `auto`: by the CPUs and what memory there is
+    /// `base`: at least 64 KiB, as a pipe of the kernel has; `lp`: large ones; `zc`: long writes are copied once, from buffer to
+    /// buffer; `auto`: by the CPUs and what memory there is
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pipe: Pipe,
-    /// Bytes in flight in one pipe, such as 4K, 256K or 8M [default: 64K with base, 512K with lp]; the kernel's own pipe must
-    /// be able to hold twice that (/proc/sys/fs/pipe-max-size), else it is less
+    /// Bytes in flight in one pipe, such as 4K, 256K or 8M [default: 64K with base, 512K with lp]: up to 64K it holds so much at
+    /// least, above that writes of less than 4 KiB may find 4 KiB less; the kernel's own pipe must be able to hold twice that
+    /// (/proc/sys/fs/pipe-max-size), else it is less
     #[arg(long, value_name = "SIZE", value_parser = size)]
     capacity: Option<u32>,
 }
@@ -184,7 +185,7 @@ impl Rings {
     fn bytes(&self) -> u32 {
         match (self.capacity, self.pipe) {
             (Some(n), _) => n,
-            (None, Pipe::Base | Pipe::Zc) => 64 << 10,
+            (None, Pipe::Base | Pipe::Zc) => ring(KERNEL),
             (None, Pipe::Lp | Pipe::LpZc) => 512 << 10,
             (None, Pipe::Auto) => 0,
         }
@@ -202,7 +203,17 @@ impl Rings {
     }
 }
 
-/// A power of two from 8 KiB (4 KiB of them for writers) to 8 MiB, for a size from 4 KiB on.
+/// Bytes that a pipe of the kernel holds.
+const KERNEL: u32 = 64 << 10;
+
+/// The ring for `n` bytes, a power of two. Where the kernel's own pipe would take all of them, written one by one, the ring does too:
+/// what it keeps free for a pump comes on top.
+const fn ring(n: u32) -> u32 {
+    let more = if n <= KERNEL { SLACK as u32 } else { 0 };
+    (n + more).next_power_of_two()
+}
+
+/// The ring for a size from 4 KiB to 8 MiB.
 fn size(text: &str) -> Result<u32, String> {
     let unit = match text.chars().last() {
         Some('k' | 'K') => 1 << 10,
@@ -217,7 +228,7 @@ fn size(text: &str) -> Result<u32, String> {
     if !(4 << 10..=RING_MOST as u32).contains(&n) {
         return Err("from 4K to 8M".into());
     }
-    Ok(n.next_power_of_two().max(SMALLEST as u32))
+    Ok(ring(n))
 }
 
 /// The shared memory of a run.

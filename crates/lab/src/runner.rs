@@ -40,6 +40,8 @@ pub struct Limits {
     pub most: usize,
     /// Rounds before them that do not.
     pub warm: usize,
+    /// Whether the least rounds come, whatever time they take.
+    pub sure: bool,
 }
 
 impl Limits {
@@ -51,6 +53,7 @@ impl Limits {
             least: if quick { 5 } else { 7 },
             most: if quick { 15 } else { 60 },
             warm: 1,
+            sure: false,
         }
     }
 }
@@ -164,7 +167,10 @@ impl Contest<'_> {
                     }
                     Err(e) => return Err(e),
                 }
-                let spent = ((world.now)() - began).as_secs_f64() / whole;
+                let spent = match limits.sure {
+                    true => 0.0,
+                    false => ((world.now)() - began).as_secs_f64() / whole,
+                };
                 tick(part.max(spent).min(1.0));
             }
             let now = (world.now)();
@@ -186,7 +192,9 @@ impl Contest<'_> {
                 let narrow = narrow.min(outcome.rounds() as f64 / limits.least.max(1) as f64);
                 part = (outcome.rounds() as f64 / most as f64).max(narrow);
                 // Another round would not fit.
-                if now - began + (now - at) > limits.time && outcome.rounds() < most {
+                let spent = now - began + (now - at) > limits.time;
+                let needed = limits.sure && outcome.rounds() < limits.least;
+                if spent && !needed && outcome.rounds() < most {
                     outcome.ended = Ended::Time;
                     break;
                 }
@@ -225,6 +233,7 @@ mod tests {
         least: 5,
         most: 30,
         warm: 1,
+        sure: false,
     };
 
     fn contest<'a>(backends: &'a [&'a str], ratios: &'a [(usize, usize)]) -> Contest<'a> {
@@ -319,6 +328,27 @@ mod tests {
         let r = run(&limits, usize::MAX, noise).0.unwrap();
         // 3 s to warm up, then five rounds of 3 s are 18; a sixth would end at 21.
         assert_eq!((r.ended, r.rounds(), r.seconds), (Ended::Time, 5, 18.0));
+    }
+
+    #[test]
+    fn rounds_that_have_to_be_come_whatever_time_they_take() {
+        let limits = Limits {
+            time: Duration::from_secs(20),
+            sure: true,
+            ..LIMITS
+        };
+        // As above; then none that has not, but all that the time has room for.
+        let r = run(&limits, usize::MAX, noise).0.unwrap();
+        assert_eq!((r.ended, r.rounds()), (Ended::Time, 5));
+        let none = Limits {
+            time: Duration::ZERO,
+            ..limits
+        };
+        let r = run(&none, usize::MAX, noise).0.unwrap();
+        assert_eq!((r.ended, r.rounds()), (Ended::Time, 5));
+        let more = Limits { least: 9, ..limits };
+        let r = run(&more, usize::MAX, noise).0.unwrap();
+        assert_eq!((r.ended, r.rounds()), (Ended::Time, 9));
     }
 
     #[test]

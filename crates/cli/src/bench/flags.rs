@@ -130,8 +130,9 @@ impl Wanted {
                 return Err(format!("--time {s} is no time; give 0.1 to 86400 seconds"));
             }
             l.time = Duration::from_secs_f64(s);
-            // The time is what is asked for, so it may be used.
+            // The time is what is asked for, so it may be used, and no more than that.
             l.most = 10_000;
+            l.sure = false;
         }
         if let Some(w) = self.width {
             if !(0.01..=100.0).contains(&w) {
@@ -142,6 +143,7 @@ impl Wanted {
         if let Some(n) = self.runs {
             (l.least, l.most) = (n.into(), n.into());
             l.time = Duration::from_secs(86_400);
+            l.sure = false;
         }
         Ok(l)
     }
@@ -207,7 +209,7 @@ pub struct Flex {
     /// Processes, two to a pipe
     #[arg(short = 'c', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=256))]
     processes: u16,
-    /// Seconds that a run takes [default: 0.15, or 0.06 with --quick]
+    /// Seconds that a run takes [default: 0.15, or 0.04 with --quick]
     #[arg(short = 't', long, value_name = "S")]
     run_time: Option<f64>,
     /// Mean time that a reader computes after each read, us
@@ -313,6 +315,15 @@ mod tests {
         assert_eq!((l.time, l.width), (Duration::from_secs(90), 0.025));
         let l = limits("x --runs 3").unwrap();
         assert_eq!((l.least, l.most), (3, 3));
+        // Rounds that have to be are those that nobody has told a time for.
+        let sure = |words: &str| {
+            let usual = Limits {
+                sure: true,
+                ..Limits::usual(false, 1, 60)
+            };
+            parsed(words).unwrap().wanted.limits(usual).unwrap().sure
+        };
+        assert!(sure("x") && sure("x --width 2") && !sure("x --time 90") && !sure("x --runs 3"));
         for wrong in ["x --time 0", "x --time nan", "x --width 0", "x --width -5"] {
             let e = limits(wrong).unwrap_err();
             assert!(e.contains("give") || e.contains("Usage"), "{e}");

@@ -97,7 +97,12 @@ pub fn measure(
     record.affinity = workload.cpus();
     record.limit(&limits);
     interrupt::watch().map_err(|e| format!("Ctrl-C cannot be waited for: {e}"))?;
-    let (whole, time) = (workload_weight(workload, &cases), limits.time);
+    let whole = workload_weight(workload, &cases);
+    // Rounds that have to be take what they take.
+    let time = match limits.sure {
+        true => Duration::from_secs(86_400),
+        false => limits.time,
+    };
     let bar = ProgressBar::new(STEPS as u64);
     let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg}");
     bar.set_style(style.map_err(|e| e.to_string())?);

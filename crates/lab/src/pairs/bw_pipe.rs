@@ -15,29 +15,42 @@ use crate::machine;
 use crate::shared::Shared;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub const CHUNKS: [usize; 7] = [2048, 4096, 8192, 16384, 32768, 65536, 131_072];
+/// The sizes of the published results.
+pub const CHUNKS: [usize; 10] = [
+    2048, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 65_536, 131_072,
+];
 pub const OVER: [&str; 2] = ["kernel-64k", "kernel-1m"];
 
-/// Those that are there on every machine; between the first two come what `byway run --pipe` knows.
+/// Between those that are there on every machine comes what `byway run --pipe` knows.
 pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
     let mut v = super::carried_pipes(pipes);
-    v.extend([
+    v.extend(plain());
+    v
+}
+
+/// What `grep` and `pipeflex` have beside our pipes as well.
+pub(super) fn plain() -> [Backend; 4] {
+    [
         Backend::plain("kernel-64k", Kind::Pipe),
         Backend::plain("kernel-1m", Kind::Pipe1M),
         Backend::plain("vmsplice", Kind::Vmsplice),
         Backend::plain("memcpy", Kind::Nothing),
-    ]);
-    v
+    ]
 }
 
 pub fn total(plan: &Plan) -> usize {
-    if plan.quick { 64 << 20 } else { 128 << 20 }
+    if plan.quick { 32 << 20 } else { 128 << 20 }
+}
+
+/// Of so many bytes those that whole chunks fill: a chunk never lies over their end.
+pub(super) fn whole(bytes: usize, chunk: usize) -> usize {
+    bytes / chunk * chunk
 }
 
 /// Bytes that warm up.
 const WARM: usize = 8 << 20;
 /// Places that a vmsplicing writer sends in turn, so that none is sent again while it lies in the pipe.
-const SPLICED: usize = 1 << 20;
+pub(super) const SPLICED: usize = 1 << 20;
 /// Places that `memcpy` fills in turn: more than the caches of a CPU that are its own.
 const COLD: usize = 64 << 20;
 
@@ -57,12 +70,12 @@ pub fn work(kind: Kind, cpus: &[usize], chunk: usize, total: usize) -> Result<Ve
             end.put(&from[at..at + chunk])
         })
     };
-    let whole = |bytes: usize| (bytes / chunk * chunk) as u64;
+    let taken = |bytes: usize| whole(bytes, chunk) as u64;
     pair::pair(
         cpus,
         |gate| {
             let span = if kind == Kind::Vmsplice {
-                SPLICED
+                whole(SPLICED, chunk)
             } else {
                 chunk
             };
@@ -81,15 +94,15 @@ pub fn work(kind: Kind, cpus: &[usize], chunk: usize, total: usize) -> Result<Ve
         |gate| {
             let (end, mut into) = (link.reader(), vec![1; chunk]);
             gate.pass();
-            pair::take(&end, &mut into, whole(WARM))?;
+            pair::take(&end, &mut into, taken(WARM))?;
             gate.pass();
-            pair::take(&end, &mut into, whole(total))?;
+            pair::take(&end, &mut into, taken(total))?;
             times[1].store(now(), Relaxed);
             Ok(())
         },
     )?;
     let ns = times[1].load(Relaxed) - times[0].load(Relaxed);
-    Ok(vec![rate(whole(total), ns)])
+    Ok(vec![rate(taken(total), ns)])
 }
 
 /// MB/s.
@@ -99,10 +112,10 @@ fn rate(bytes: u64, ns: u64) -> f64 {
 
 fn copy(cpu: usize, chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
     machine::pin(cpu);
-    let (from, mut into) = (vec![1u8; chunk], vec![1u8; COLD]);
+    let (from, mut into) = (vec![1u8; chunk], vec![1u8; whole(COLD, chunk)]);
     let mut pass = |bytes: usize| {
         for i in 0..bytes / chunk {
-            let at = i * chunk % COLD;
+            let at = i * chunk % into.len();
             into[at..at + chunk].copy_from_slice(std::hint::black_box(&from));
         }
         std::hint::black_box(&into);
@@ -110,7 +123,7 @@ fn copy(cpu: usize, chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
     pass(COLD);
     let began = now();
     pass(total);
-    Ok(vec![rate((total / chunk * chunk) as u64, now() - began)])
+    Ok(vec![rate(whole(total, chunk) as u64, now() - began)])
 }
 
 #[cfg(test)]
@@ -118,10 +131,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_fill_what_is_gone_round() {
+    fn a_chunk_never_lies_over_the_end() {
         for c in CHUNKS {
-            assert!(SPLICED.is_multiple_of(c) && COLD.is_multiple_of(c) && WARM.is_multiple_of(c));
+            for bytes in [SPLICED, COLD, WARM] {
+                let n = whole(bytes, c);
+                assert!(n.is_multiple_of(c) && n <= bytes && bytes - n < c, "{c}");
+            }
         }
+    }
+
+    #[test]
+    fn every_published_size_is_measured() {
+        let published = crate::published::tables("bw-pipe");
+        let rows: Vec<_> = published[0].rows.iter().map(|r| r.0.clone()).collect();
+        assert_eq!(rows, CHUNKS.map(|c| c.to_string()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::Backend;
 use super::link::{Kind, Link};
 use super::pair::{self, Flow};
 use crate::child::{Failure, now};
+use crate::runner::Limits;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Message sizes, bytes, and counts, as the project had them.
@@ -72,10 +73,15 @@ pub struct Runs {
     pub warm_ms: u64,
 }
 
+/// Runs that each mean of the source is of; ours are of no fewer where nobody asks for less (--time, --runs, --quick).
+pub const RUNS: usize = 100;
+
 impl Runs {
+    pub const MOST: usize = 5;
+
     /// Of the cells that take no time.
     fn most(quick: bool) -> Runs {
-        let (count, warm_ms) = if quick { (2, 10) } else { (5, 20) };
+        let (count, warm_ms) = if quick { (2, 10) } else { (Runs::MOST, 20) };
         Runs { count, warm_ms }
     }
 
@@ -87,6 +93,24 @@ impl Runs {
             count: ((us / cell.about()) as usize).clamp(1, most.count),
             ..most
         }
+    }
+}
+
+/// When a cell is to end, where all of them are to end as `limits` has it: not before it has the runs of the source, unless
+/// the rounds are told, or the time.
+pub fn limits(case: &str, quick: bool, limits: &Limits) -> Limits {
+    let told = quick || limits.least == limits.most;
+    match Cell::of(case) {
+        Some(cell) if !told => {
+            let least = RUNS.div_ceil(Runs::of(cell, quick).count);
+            let most = limits.most.max(least);
+            Limits {
+                least,
+                most,
+                ..*limits
+            }
+        }
+        _ => *limits,
     }
 }
 
@@ -142,7 +166,7 @@ pub fn work(kind: Kind, cpus: &[usize], cell: Cell, runs: Runs) -> Result<Vec<f6
             let until = now() + runs.warm_ms * 1_000_000;
             // The clock is read once in so many messages, so that they come as thick as the others.
             let every = 64 * cell.size as u64;
-            warm.send(&end, &message, |sent| {
+            warm.send(&end, &message, cell.size, |sent| {
                 sent >= WARM_BYTES && sent.is_multiple_of(every) && now() >= until
             })?;
             for run in 0..n {
@@ -195,6 +219,23 @@ mod tests {
             assert!(cells().into_iter().all(|c| n(c) >= 1));
             let said = notes(&cells(), quick).join(" ");
             assert!(said.contains("4096x100000") && !said.contains("64x100 "));
+        }
+    }
+
+    #[test]
+    fn every_cell_has_the_runs_of_the_source_unless_others_are_asked_for() {
+        let usual = Limits::usual(false, 1, 60);
+        for cell in cells() {
+            let l = limits(&cell.id(), false, &usual);
+            assert!(l.least * Runs::of(cell, false).count >= RUNS && l.most >= l.least);
+            assert_eq!((l.time, l.sure), (usual.time, usual.sure));
+            let told = Limits {
+                least: 3,
+                most: 3,
+                ..usual
+            };
+            assert_eq!(limits(&cell.id(), false, &told), told);
+            assert_eq!(limits(&cell.id(), true, &usual), usual);
         }
     }
 

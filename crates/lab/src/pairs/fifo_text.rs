@@ -10,6 +10,8 @@ use super::text::short;
 use crate::record::Record;
 
 const CSV: &str = include_str!("../../published/fifo_freebsd8_2009.csv");
+/// The metric of the means.
+pub const MEAN: &str = "elapsed_mean";
 /// The words that the published figures stand under, and what is said of them in the record.
 const ELSEWHERE: &str = "published: FreeBSD 8, 2009";
 pub const SOURCE: &str = "published figures: FreeBSD 8.0-CURRENT on a Core 2 Quad 9400, July 2009, means of 100 runs, us \
@@ -38,10 +40,62 @@ fn row(name: &str, left: impl Fn(usize) -> String, right: impl Fn(usize) -> Stri
     format!("{name:<6}{left} |{right}").trim_end().to_string()
 }
 
-/// A block for each backend: mean us of a run; beside it the published means, or how many times faster than the
+/// Of how many runs the means are: the fewest, the most, and those that have fewer than the source's.
+type Counts = (usize, usize, Vec<(String, usize)>);
+
+fn counts(record: &Record) -> Option<Counts> {
+    let mut cells: Vec<(String, usize)> = vec![];
+    for r in record.results.iter().filter(|r| r.metric == MEAN) {
+        if cells.last().is_none_or(|c| c.0 != r.case) {
+            cells.push((r.case.clone(), r.n));
+        }
+    }
+    let of = cells.iter().map(|c| c.1);
+    let (least, most) = (of.clone().min()?, of.max()?);
+    cells.retain(|c| c.1 < fifo::RUNS);
+    Some((least, most, cells))
+}
+
+/// Which means are of fewer runs than the source's, as a note.
+pub fn runs(record: &Record) -> Option<String> {
+    let (_, most, few) = counts(record)?;
+    if few.is_empty() {
+        return None;
+    }
+    let each = |(case, n): &(String, usize)| format!("{case} {n}");
+    let few: Vec<_> = match most < fifo::RUNS {
+        true => vec!["all".into()],
+        false => few.iter().map(each).collect(),
+    };
+    Some(format!(
+        "means of fewer than {} runs, as many as the source's are of (without --time, --runs and --quick there are no fewer): {}",
+        fifo::RUNS,
+        few.join(", ")
+    ))
+}
+
+/// Of how many runs the means are, in a few words.
+pub fn counted(record: &Record) -> String {
+    let source = fifo::RUNS;
+    match counts(record) {
+        None => "no means".into(),
+        Some((least, most, _)) if least == most => format!("means of {least} runs"),
+        Some((least, most, few)) if few.is_empty() => format!("means of {least} to {most} runs"),
+        Some((least, most, few)) => {
+            let n = few.len();
+            format!("means of {least} to {most} runs (of fewer than {source}: {n} cells)")
+        }
+    }
+}
+
+/// How many runs there were, then a block for each backend: mean us of a run; beside it the published means, or how many times faster than the
 /// kernel's FIFO it is (medians of neighbouring runs). Cells that were not measured are a dash.
 pub fn table(record: &Record) -> Vec<String> {
-    let mut lines = vec![];
+    let source = fifo::RUNS;
+    let mut lines = vec![
+        format!("{}; the source's are of {source}", counted(record)),
+        String::new(),
+    ];
     for (backend, was) in [
         ("unix-socket", Some(("old, socket version", "socket"))),
         ("kernel-fifo", Some(("new, pipe version", "pipe"))),
@@ -53,7 +107,7 @@ pub fn table(record: &Record) -> Vec<String> {
             let found = record
                 .results
                 .iter()
-                .find(|r| r.case == id && r.backend == backend && r.metric == "elapsed_mean");
+                .find(|r| r.case == id && r.backend == backend && r.metric == MEAN);
             found.map_or("-".into(), |r| whole(r.median))
         };
         let ratio = |size: usize, count: usize| {
@@ -126,7 +180,7 @@ mod tests {
         let empty = table(&r);
         for cell in fifo::cells() {
             for b in fifo::BACKENDS {
-                let metric = ("elapsed_mean", "us", None);
+                let metric = (MEAN, "us", None);
                 r.mean_row(&cell.id(), b.name, metric, &[vec![999_999.0]]);
                 let (new, old) = ([vec![1.0]], [vec![99_999.0]]);
                 let over = ("kernel-fifo", &old[..]);
@@ -135,12 +189,47 @@ mod tests {
         }
         let full = table(&r);
         assert_eq!(empty.len(), full.len());
-        assert_eq!(full.len(), 4 * 10 - 1);
+        assert_eq!(full.len(), 2 + 4 * 10 - 1);
+        assert_eq!(full[0], "means of 1 runs; the source's are of 100");
         for l in empty.iter().chain(&full) {
             assert!(l.len() < 80, "{l}");
         }
         assert_eq!(full.iter().filter(|l| l.contains(ELSEWHERE)).count(), 2);
-        assert!(full[2].starts_with("64B ") && full[8].starts_with("4096B "));
-        assert!(full[8].ends_with("905902"));
+        assert!(full[4].starts_with("64B ") && full[10].starts_with("4096B "));
+        assert!(full[10].ends_with("905902"));
+    }
+
+    #[test]
+    fn it_says_how_many_runs_each_mean_is_of() {
+        let mut r = Record::new("fifo");
+        assert!(table(&r)[0].starts_with("no means") && runs(&r).is_none());
+        let mut cell = |id: &str, n: usize| {
+            for b in fifo::BACKENDS {
+                r.mean_row(id, b.name, (MEAN, "us", None), &[vec![1.0; n]]);
+            }
+            (table(&r)[0].clone(), runs(&r).unwrap_or_default())
+        };
+        let (head, few) = cell("64x100", 44);
+        assert!(head.starts_with("means of 44 runs;") && few.ends_with(": all"));
+        let (head, few) = cell("64x1000", 105);
+        let expected = "means of 44 to 105 runs (of fewer than 100: 1 cells);";
+        assert!(head.starts_with(expected) && few.ends_with(": 64x100 44"));
+        let mut r = Record::new("fifo");
+        r.mean_row(
+            "64x100",
+            "kernel-fifo",
+            (MEAN, "us", None),
+            &[vec![1.0; 100]],
+        );
+        r.mean_row(
+            "64x1000",
+            "kernel-fifo",
+            (MEAN, "us", None),
+            &[vec![1.0; 105]],
+        );
+        assert_eq!(
+            (counted(&r), runs(&r)),
+            ("means of 100 to 105 runs".into(), None)
+        );
     }
 }

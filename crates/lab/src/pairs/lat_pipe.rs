@@ -5,7 +5,8 @@
 //! sleep   one way: the reader has been asleep for a while when the byte is written, and the kernel has to wake it
 //! ```
 //! Invariant: `sleep` is from before the write to after the read, by the clock that both processes share. There the core and the kernel
-//! are measured in turn by one pair of processes: two pairs differ by more than those two do.
+//! are measured in turn by one pair of processes: two pairs differ by more than those two do. A byte stays as it is until it
+//! has been read, which vmsplice asks for.
 //! Not here: whole programs (pingpong.rs for the demo uses the same loop).
 use super::link::{Kind, Link};
 use super::pair;
@@ -18,12 +19,24 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 pub const CASES: [&str; 2] = ["spin", "sleep"];
-pub const BACKENDS: [Backend; 3] = [
-    Backend::carried("byway-preload", Kind::Pipe, &[]),
-    Backend::plain("byway-core", Kind::Core),
-    Backend::plain("kernel", Kind::Pipe),
-];
-pub const OVER: [&str; 1] = ["kernel"];
+/// Who has what a user has: elsewhere that is called `auto`.
+pub const AUTO: &str = "byway-preload";
+pub const OVER: [&str; 2] = ["kernel", "kernel-1m"];
+
+/// Those that are there on every machine, and of our pipe's variants those of `pipes`.
+pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
+    let mut v = vec![
+        Backend::carried(AUTO, Kind::Pipe, &[]),
+        Backend::plain("byway-core", Kind::Core),
+    ];
+    v.extend(super::variants(pipes));
+    v.extend([
+        Backend::plain("kernel", Kind::Pipe),
+        Backend::plain("kernel-1m", Kind::Pipe1M),
+        Backend::plain("vmsplice", Kind::Vmsplice),
+    ]);
+    v
+}
 
 /// Round trips of a run; bytes to sleepers, and the pause before each, us.
 pub fn trips(plan: &Plan) -> u64 {
@@ -65,9 +78,10 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64) -> Result<Vec<f64>, Failure>
         },
         |gate| {
             let (from, back) = (to.reader(), fro.writer());
+            // Not set to nothing in between: it is only known to be read when the next byte has come.
+            let mut b = [0];
             gate.pass();
             for _ in 0..warm + trips {
-                let mut b = [0];
                 from.get(&mut b)?;
                 back.put(&b)?;
             }
@@ -109,10 +123,10 @@ pub fn sleep(
             let out: Vec<_> = links.iter().map(Link::writer).collect();
             gate.pass();
             for (i, (pipe, _)) in order.iter().enumerate() {
-                let out = &out[*pipe];
+                let (out, byte) = (&out[*pipe], [i as u8]);
                 process::nap(pause);
                 let began = now();
-                out.put(&[i as u8])?;
+                out.put(&byte)?;
                 // ORDER: the time that the reader left comes with its count.
                 while arrived.load(Acquire) <= i as u64 {
                     process::nap(pause / 4);

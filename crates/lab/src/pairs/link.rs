@@ -69,14 +69,11 @@ impl Link {
             Kind::Fifo => fifo()?,
             _ => pipe()?,
         };
-        if kind == Kind::Pipe1M {
-            // SAFETY: no pointers.
-            let got = unsafe { libc::fcntl(w, libc::F_SETPIPE_SZ, MIB) };
-            if got < MIB {
-                return Err(Failure::Said(
-                    "the kernel gives no pipe of 1 MiB; raise /proc/sys/fs/pipe-max-size to 1048576".into(),
-                ));
-            }
+        if kind == Kind::Pipe1M && !widen(w) {
+            return Err(Failure::Said(
+                "the kernel gives no pipe of 1 MiB; raise /proc/sys/fs/pipe-max-size to 1048576"
+                    .into(),
+            ));
         }
         let core = match kind {
             Kind::Core => Some(direct::Pipe::over(r, w, cpus)?),
@@ -107,13 +104,19 @@ impl Link {
     }
 }
 
-fn pipe() -> io::Result<[i32; 2]> {
+pub(super) fn pipe() -> io::Result<[i32; 2]> {
     let mut fds = [0; 2];
     // SAFETY: room for two descriptors.
     match unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } {
         0 => Ok(fds),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Gives a pipe room for 1 MiB; whether it has that now.
+pub(super) fn widen(fd: i32) -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, MIB) >= MIB }
 }
 
 fn socket() -> io::Result<[i32; 2]> {

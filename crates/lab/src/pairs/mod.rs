@@ -5,7 +5,7 @@
 //! bw-pipe    bytes one way                                    start.rs: plain, or        worker.rs        pair.rs,
 //! pipeflex   readers that compute                             under `byway run`                           link.rs
 //! lat-pipe   one byte, there and back
-//! grep       cat 50 MB | grep (a pipeline of the shell, not of a worker)
+//! grep       cat 50 MB | grep (a pipeline of the shell, not of a worker, but for its bound)
 //! ```
 //! Invariant: every backend runs the same code of the same program, each run in new processes; of two that one pair of processes has in
 //! turn (lat_pipe.rs), both figures are of one round.
@@ -28,6 +28,7 @@ pub mod variants_text;
 pub mod worker;
 
 use crate::child::Failure;
+use crate::published;
 use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Limits};
 use crate::workload::Workload;
@@ -86,9 +87,14 @@ pub const PIPES: [(&str, &[&str]); 4] = [
 /// `auto`, and those of `pipes`.
 fn carried_pipes(pipes: &[&'static str]) -> Vec<Backend> {
     let mut v = vec![Backend::carried("auto", Kind::Pipe, &[])];
-    let known = PIPES.iter().filter(|p| pipes.contains(&p.0));
-    v.extend(known.map(|(name, words)| Backend::carried(name, Kind::Pipe, words)));
+    v.extend(variants(pipes));
     v
+}
+
+/// Those of `pipes`, in our order.
+fn variants(pipes: &[&'static str]) -> impl Iterator<Item = Backend> {
+    let known = PIPES.iter().filter(move |p| pipes.contains(&p.0));
+    known.map(|(name, words)| Backend::carried(name, Kind::Pipe, words))
 }
 
 /// How much is measured, and on what.
@@ -135,7 +141,15 @@ impl Bench {
 
     /// Whether it is one of those of the pipe's variants.
     fn varies(self) -> bool {
-        matches!(self, Bench::BwPipe | Bench::Pipeflex | Bench::Grep)
+        self != Bench::Fifo
+    }
+
+    /// What has no `--pipe`.
+    fn auto(self) -> &'static str {
+        match self {
+            Bench::LatPipe => lat_pipe::AUTO,
+            _ => "auto",
+        }
     }
 
     /// Ids of all cases.
@@ -156,7 +170,7 @@ impl Bench {
             Bench::Fifo => fifo::BACKENDS.into(),
             Bench::BwPipe => bw_pipe::backends(&plan.pipes),
             Bench::Pipeflex => pipeflex::backends(&plan.pipes),
-            Bench::LatPipe => lat_pipe::BACKENDS.into(),
+            Bench::LatPipe => lat_pipe::backends(&plan.pipes),
             Bench::Grep => grep::backends(&plan.pipes),
         }
     }
@@ -299,17 +313,23 @@ impl Workload for Pairs {
     fn usual(&self) -> Limits {
         let (quick, full) = match self.bench {
             Bench::Fifo => (17, 150),
-            Bench::BwPipe => (7, 60),
-            Bench::Pipeflex => (16, 100),
-            Bench::LatPipe | Bench::Grep => (3, 20),
+            Bench::BwPipe => (8, 90),
+            Bench::Pipeflex => (16, 130),
+            Bench::LatPipe => (4, 50),
+            Bench::Grep => (4, 30),
         };
-        // Twenty workers of fifo have the hundred runs of the source.
-        let least = if self.bench == Bench::Fifo { 20 } else { 7 };
+        let fifo = self.bench == Bench::Fifo;
         // Theirs warm up by themselves.
         let warm = matches!(self.bench, Bench::Fifo | Bench::BwPipe);
         Limits {
-            least: if self.plan.quick { 5 } else { least },
+            // Of fifo that is only for the smallest cells (`measure`).
+            least: match self.plan.quick {
+                true => 5,
+                false if fifo => fifo::RUNS.div_ceil(fifo::Runs::MOST),
+                false => 7,
+            },
             warm: usize::from(!warm && !self.plan.quick),
+            sure: fifo && !self.plan.quick,
             ..Limits::usual(self.plan.quick, quick, full)
         }
     }
@@ -334,7 +354,7 @@ impl Workload for Pairs {
             }
             _ => {}
         }
-        if self.bench.varies() {
+        if !published::tables(self.bench.name()).is_empty() && self.bench.varies() {
             record.notes.push(variants_text::SOURCE.into());
         }
         Ok(())
@@ -358,13 +378,17 @@ impl Workload for Pairs {
             backends: &names,
             ratios: &compared(self.bench, &names),
         };
+        let limits = &match self.bench {
+            Bench::Fifo => fifo::limits(case, self.plan.quick, limits),
+            _ => *limits,
+        };
         let mut other = None;
         let one = |k: usize| self.one(case, &backends[k], &mut other);
         let outcome = contest.run(limits, one, tick)?;
         record.add(&contest, &outcome);
         for (k, name) in names.iter().enumerate() {
             if self.bench == Bench::Fifo && outcome.rounds() > 0 {
-                let metric = ("elapsed_mean", unit, Some(better));
+                let metric = (fifo_text::MEAN, unit, Some(better));
                 record.mean_row(case, name, metric, &outcome.samples(k));
             }
             start::note(record, case, name, outcome.runs[k].iter());
@@ -386,7 +410,10 @@ impl Workload for Pairs {
     }
     fn tables(&self, record: &mut Record, _: &[String]) -> Vec<String> {
         match self.bench {
-            Bench::Fifo => fifo_text::table(record),
+            Bench::Fifo => {
+                record.notes.extend(fifo_text::runs(record));
+                fifo_text::table(record)
+            }
             bench if bench.varies() => {
                 let mut v = vec![String::new()];
                 v.extend(variants_text::table(record, bench, self.plan.cpus.len()));
@@ -401,7 +428,7 @@ impl Workload for Pairs {
 /// our pipe with the base.
 fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
     let rank = |name: &str| bench.over().iter().position(|o| *o == name);
-    let ours = |name: &str| name == "auto" || PIPES.iter().any(|p| p.0 == name);
+    let ours = |name: &str| name == bench.auto() || PIPES.iter().any(|p| p.0 == name);
     let mut v = vec![];
     for (k, name) in names.iter().enumerate() {
         for (o, over) in names.iter().enumerate() {

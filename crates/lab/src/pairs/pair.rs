@@ -83,25 +83,32 @@ impl Flow {
         Flow { total }
     }
 
-    /// Sends `message` until `last`, told what was sent so far, says that the next is the last. The bytes sent.
+    /// Sends `size` bytes of `from` and then those after them, in turn, until `last`, told what was sent so far, says
+    /// that the next are the last. The bytes sent.
     ///
     /// # Errors
     /// The link's.
     pub fn send(
         &self,
         end: &End,
-        message: &[u8],
+        from: &[u8],
+        size: usize,
         mut last: impl FnMut(u64) -> bool,
     ) -> io::Result<u64> {
-        let mut sent = 0;
+        let (mut sent, mut at) = (0, 0);
         loop {
             let ends = last(sent);
             if ends {
                 // ORDER: before the bytes that the receiver ends with.
-                self.total.store(sent + message.len() as u64, Release);
+                self.total.store(sent + size as u64, Release);
             }
-            end.put(message)?;
-            sent += message.len() as u64;
+            end.put(&from[at..at + size])?;
+            sent += size as u64;
+            at = if at + 2 * size > from.len() {
+                0
+            } else {
+                at + size
+            };
             if ends {
                 return Ok(sent);
             }

@@ -51,31 +51,37 @@ fn streams_have_a_rate() {
         Kind::Nothing,
     ] {
         for cpus in places() {
-            let v = figures(kind, cpus, Work::Stream(65536, 2 << 20));
-            assert!(v.len() == 1 && v[0] > 0.0, "{kind:?}");
+            // One that does not fill a power of two.
+            for chunk in [65536, 24_576] {
+                let v = figures(kind, cpus.clone(), Work::Stream(chunk, 2 << 20));
+                assert!(v.len() == 1 && v[0] > 0.0, "{kind:?}");
+            }
         }
     }
 }
 
 #[test]
 fn readers_that_compute_get_bytes() {
-    for kind in [Kind::Pipe, Kind::Core] {
+    for kind in [Kind::Pipe, Kind::Core, Kind::Vmsplice, Kind::Nothing] {
         for cpus in places() {
-            let options = Options {
-                processes: 4,
-                ms: 30,
-                read: 4096,
-                write_us: 5,
-                ..Options::usual(true)
-            };
-            assert!(figures(kind, cpus, Work::Flex(options))[0] > 0.0);
+            for write in [512, 3000, 1 << 21] {
+                let options = Options {
+                    processes: 4,
+                    ms: 30,
+                    read: 4096,
+                    write_us: 5,
+                    write,
+                    ..Options::usual(true)
+                };
+                assert!(figures(kind, cpus.clone(), Work::Flex(options))[0] > 0.0);
+            }
         }
     }
 }
 
 #[test]
 fn a_byte_goes_round_and_wakes() {
-    for kind in [Kind::Pipe, Kind::Core] {
+    for kind in [Kind::Pipe, Kind::Core, Kind::Pipe1M, Kind::Vmsplice] {
         for cpus in places() {
             assert!(figures(kind, cpus.clone(), Work::Spin(100))[0] > 0.0);
             for both in [false, true] {
@@ -108,14 +114,34 @@ fn every_case_has_its_work_and_its_backends() {
             assert_eq!(bench.work(&case, &plan).is_some(), bench != Bench::Grep);
         }
     }
-    let names: Vec<_> = bw_pipe::backends(&plan.pipes)
-        .iter()
-        .map(|b| b.name)
-        .collect();
-    assert_eq!(
-        names[..5],
-        ["auto", "base", "lp", "kernel-64k", "kernel-1m"]
-    );
+    plan.pipes = PIPES.map(|p| p.0).into();
+    let names = |bench: Bench| -> Vec<_> { bench.backends(&plan).iter().map(|b| b.name).collect() };
+    let pipes = [
+        "auto",
+        "base",
+        "lp",
+        "zc",
+        "lp+zc",
+        "kernel-64k",
+        "kernel-1m",
+        "vmsplice",
+        "memcpy",
+    ];
+    for bench in [Bench::BwPipe, Bench::Pipeflex, Bench::Grep] {
+        assert_eq!(names(bench), pipes);
+    }
+    let latency = [
+        "byway-preload",
+        "byway-core",
+        "base",
+        "lp",
+        "zc",
+        "lp+zc",
+        "kernel",
+        "kernel-1m",
+        "vmsplice",
+    ];
+    assert_eq!(names(Bench::LatPipe), latency);
     plan.flex.read = 10_000;
     assert_eq!(Bench::Pipeflex.cases(&plan), ["10000"]);
 }
@@ -137,4 +163,10 @@ fn ratios_are_with_the_kernel_among_the_kernels_one_way_and_with_base() {
     };
     assert_eq!(over("base"), ["auto", "lp"]);
     assert_eq!(over("kernel-64k"), ["auto", "base", "lp", "memcpy"]);
+    // There the one without --pipe has another name.
+    let names = ["byway-preload", "byway-core", "base", "lp", "kernel"];
+    let all = compared(Bench::LatPipe, &names);
+    let own = all.iter().filter(|q| names[q.1] == "base");
+    let own: Vec<_> = own.map(|q| names[q.0]).collect();
+    assert_eq!(own, ["byway-preload", "lp"]);
 }

@@ -70,12 +70,19 @@ pub fn about(bench: Bench) -> &'static str {
         Bench::BwPipe => {
             "MB/s one way; vmsplice: its writer must leave its bytes alone; memcpy: one copy, no pipe"
         }
-        Bench::Pipeflex => "MB/s of all pipes; readers and writers compute between their calls",
+        Bench::Pipeflex => {
+            "MB/s of all pipes; readers and writers compute between their calls; vmsplice: its writer must leave its bytes \
+             alone; memcpy: one process, which copies once what a read has and computes as the reader does, no pipe"
+        }
         Bench::LatPipe => {
             "spin: a round trip; sleep: one way, to a reader that sleeps in the kernel; byway-core and kernel there \
-             in turn, by one pair of processes"
+             in turn, by one pair of processes, the others by a pair each; % over base: of times, 100 is half the time"
         }
-        Bench::Grep => "cat 50 MB | grep -c nosuchpattern, the shell's start included",
+        Bench::Grep => {
+            "cat 50 MB | grep -c nosuchpattern, the shell's start included; kernel-1m: on a pipe that the harness made; \
+             vmsplice: a program that maps the file and gives its pages, for cat; memcpy: one copy of the file by one \
+             thread, no shell, cat or grep"
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Source: published/pipe_linux_lse.csv, from "Pipe performance results" (Linux Scalability Effort).
 use super::text::short;
-use super::{BASE, Bench};
+use super::{BASE, Bench, lat_pipe};
 use crate::published::{self, Table};
 use crate::record::{Ratio, Record};
 
@@ -15,8 +15,8 @@ pub const SOURCE: &str = "published figures: percent over a base kernel of Linux
      (Linux Scalability Effort, Pipe performance results): another machine and another kernel, no ratio is made with them";
 /// The words that they stand under.
 const ELSEWHERE: &str = "published: Linux 2.5, other machine";
-/// Ours, in the order of the source; `auto` is what a user has.
-const OURS: [&str; 4] = ["lp", "zc", "lp+zc", "auto"];
+/// Ours, in the order of the source; after them what a user has, `auto`.
+const OURS: [&str; 3] = ["lp", "zc", "lp+zc"];
 
 /// Of the source: which of its tables, the column, what it is called here.
 type Column = (usize, &'static str, &'static str);
@@ -50,28 +50,36 @@ fn figure(t: &Table, name: &str, column: &str) -> Option<f64> {
 /// a dash.
 pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
     let published = published::tables(bench.name());
-    let Some(first) = published.first() else {
-        return vec![];
-    };
     let (columns, what) = match cpus {
+        _ if published.is_empty() => (&[][..], if cpus == 1 { "1 CPU" } else { "2 CPUs" }),
         1 => (&ONE[..], "1 CPU"),
         _ => (&TWO[..], "2 CPUs"),
+    };
+    let rows: Vec<String> = match published.first() {
+        Some(first) => first.rows.iter().map(|r| r.0.clone()).collect(),
+        None => lat_pipe::CASES.map(String::from).into(),
     };
     let heads: Vec<_> = columns.iter().map(|c| c.2.to_string()).collect();
     let head = format!("{}, {what}: % over base", bench.name());
     let (_, unit, _) = bench.metric("");
+    let ours = OURS.into_iter().chain([bench.auto()]);
     let base_of = row(
         "",
         &format!("base {unit}"),
-        OURS.map(String::from).into_iter(),
+        OURS.into_iter().chain(["auto"]).map(String::from),
         &heads,
     );
     let width = base_of.find('|').unwrap_or(0);
-    let mut lines = vec![format!("{head:<width$}| {ELSEWHERE}"), base_of];
-    for (name, _) in &first.rows {
+    let beside = if columns.is_empty() {
+        "a trip in half the time: +100"
+    } else {
+        ELSEWHERE
+    };
+    let mut lines = vec![format!("{head:<width$}| {beside}"), base_of];
+    for name in &rows {
         let (metric, ..) = bench.metric(name);
         let base = record.find(name, BASE, metric);
-        let ours = OURS.map(|b| {
+        let ours = ours.clone().map(|b| {
             let mut all = record.ratios.iter();
             let found = all.find(|q| q.case == *name && q.backend == b && q.over == BASE);
             found.map_or("-".into(), |q| {
@@ -83,12 +91,7 @@ pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
             found.map_or("-".into(), |v| format!("{v:+}"))
         });
         let base = base.map_or("-".into(), |r| short(r.median));
-        lines.push(row(
-            name,
-            &base,
-            ours.into_iter(),
-            &theirs.collect::<Vec<_>>(),
-        ));
+        lines.push(row(name, &base, ours, &theirs.collect::<Vec<_>>()));
     }
     lines
 }
@@ -133,8 +136,7 @@ mod tests {
             "2048", "12345", "+50", "-50", "+1000", "-", "|", "+4", "+54", "+102",
         ];
         assert_eq!(cells(&lines[2]), expected);
-        // 6 KiB is a row of the source that we do not measure.
-        assert_eq!(cells(&lines[4])[..4], ["6144", "-", "-", "-"]);
+        assert_eq!(cells(&lines[4])[..4], ["6144", "12345", "+50", "-50"]);
         let one = table(&r, Bench::BwPipe, 1);
         assert!(one[2].ends_with("-2.58     +2"), "{}", one[2]);
         for bench in [Bench::BwPipe, Bench::Pipeflex, Bench::Grep] {
@@ -142,6 +144,21 @@ mod tests {
                 assert!(l.len() < 80, "{l}");
             }
         }
-        assert!(table(&r, Bench::LatPipe, 2).is_empty());
+    }
+
+    #[test]
+    fn what_has_no_published_figures_stands_alone() {
+        let mut r = Record::new("lat-pipe");
+        let of = |v: f64| vec![vec![v]];
+        r.row("spin", BASE, ("round_trip", "us", None), &of(0.5));
+        for (b, v) in [("zc", 0.25), (lat_pipe::AUTO, 1.0)] {
+            let (new, old) = ((b, &of(v)[..]), (BASE, &of(0.5)[..]));
+            r.ratio("spin", "round_trip", Better::Less, new, old);
+        }
+        let lines = table(&r, Bench::LatPipe, 2);
+        let cells: Vec<_> = lines[2].split_whitespace().collect();
+        assert_eq!(cells, ["spin", "0.50", "-", "+100", "-", "-50", "|"]);
+        assert_eq!((lines.len(), lines[1].ends_with("auto |")), (4, true));
+        assert!(lines.iter().all(|l| l.len() < 80 && !l.contains(ELSEWHERE)));
     }
 }

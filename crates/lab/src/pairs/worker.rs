@@ -1,12 +1,13 @@
 //! A worker: the process that is started for one backend, one case, one round; plain, or under `byway run`.
 //!
 //! Invariant: it does the same whoever started it: what carries its calls it does not know. It ends with its parent.
-//! Not here: how it is started (start.rs), what the pair does (fifo.rs, bw_pipe.rs, pipeflex.rs, lat_pipe.rs).
+//! Not here: how it is started (start.rs, grep.rs), what the pair does (fifo.rs, bw_pipe.rs, pipeflex.rs, lat_pipe.rs).
 use super::fifo::{self, Cell};
 use super::link::Kind;
 use super::pipeflex::{self, Options};
-use super::{bw_pipe, lat_pipe, pair};
+use super::{bw_pipe, grep, lat_pipe, pair};
 use crate::child::Failure;
+use std::path::Path;
 
 /// What is to be done, in the words of a command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -146,13 +147,23 @@ impl Job {
 pub fn main(words: &[String]) -> i32 {
     // SAFETY: no pointers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let Some(job) = Job::of(words) else {
-        eprintln!(
-            "byway: pair-worker: `byway bench` starts it, with words of its own; try `byway bench --help`"
-        );
-        return 2;
+    let done = match words {
+        // Of grep: in place of cat, and a bound.
+        [what, path] if what == "give" => {
+            let given = grep::give(Path::new(path), libc::STDOUT_FILENO);
+            given.map(|()| vec![]).map_err(Failure::from)
+        }
+        [what, path] if what == "copy" => grep::copy(Path::new(path)),
+        _ => Job::of(words).map_or_else(
+            || {
+                let how =
+                    "`byway bench` starts it, with words of its own; try `byway bench --help`";
+                Err(Failure::Said(how.into()))
+            },
+            |job| job.run(),
+        ),
     };
-    match job.run() {
+    match done {
         Ok(figures) => {
             let lines: String = figures.iter().map(|f| format!("{f}\n")).collect();
             print!("{lines}");

@@ -3,7 +3,7 @@
 //! Invariant: every text that comes from a record is escaped; better and worse are said by a sign too, not by colour alone.
 //! Not here: the frame around them (page.rs).
 use super::{Named, short};
-use crate::pairs::BASE;
+use crate::pairs::{BASE, fifo_text};
 use crate::published;
 use crate::record::{Clear, Ratio, Record};
 use crate::stats::{self, Statistic};
@@ -241,7 +241,7 @@ fn grid(r: &Record) -> String {
     }
     for b in backends {
         let cell = |row: &str, column: &str| {
-            let found = r.find(&format!("{row}x{column}"), b, "elapsed_mean");
+            let found = r.find(&format!("{row}x{column}"), b, fifo_text::MEAN);
             found.map_or("–".into(), |w| short(w.median))
         };
         let mut h = vec!["us".to_string()];
@@ -253,7 +253,8 @@ fn grid(r: &Record) -> String {
             })
             .collect();
         let caption = format!(
-            "This machine, {b}: mean time by message size (rows, bytes) and number of messages (columns)"
+            "This machine, {b}: mean time by message size (rows, bytes) and number of messages (columns); {}",
+            fifo_text::counted(r)
         );
         out.push_str(&table("numbers", &caption, &h, &rows));
     }

@@ -17,12 +17,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One pipeline: its id in the record and its shell line over `$F` (the whole text), `$G` (50 MB of it) and `$P` (python).
+/// One pipeline: its id in the record and its shell line over `$F` (the whole text), `$G` (50 MB of it), `$P` (python) and
+/// `$B` (this program).
 #[derive(Clone)]
 pub struct Case {
     pub id: String,
     line: String,
     one_cpu: bool,
+}
+
+impl Case {
+    /// A line of somebody else's.
+    pub fn of(id: &str, line: &str) -> Case {
+        Case {
+            id: id.into(),
+            line: line.into(),
+            one_cpu: false,
+        }
+    }
 }
 
 const LINES: [(&str, &str); 7] = [
@@ -87,7 +99,7 @@ impl Texts {
     pub fn create(mb: u64) -> std::io::Result<Texts> {
         let t = Texts::none()?;
         write_text(&t.dir.path().join("text"), mb * 1_000_000)?;
-        write_text(&t.dir.path().join("text50"), mb.min(50) * 1_000_000)?;
+        write_text(&t.small(), mb.min(50) * 1_000_000)?;
         Ok(t)
     }
 
@@ -97,8 +109,13 @@ impl Texts {
     /// As `create`.
     pub fn fifty() -> std::io::Result<Texts> {
         let t = Texts::none()?;
-        write_text(&t.dir.path().join("text50"), 50_000_000)?;
+        write_text(&t.small(), 50_000_000)?;
         Ok(t)
+    }
+
+    /// The file of 50 million bytes.
+    pub fn small(&self) -> PathBuf {
+        self.dir.path().join("text50")
     }
 
     fn none() -> std::io::Result<Texts> {
@@ -149,6 +166,8 @@ pub struct Run {
 #[derive(Clone, Copy)]
 pub enum Side<'a> {
     Plain,
+    /// Plain, after this was done in the new process: system calls, nothing else.
+    After(fn() -> std::io::Result<()>),
     /// Under `byway run`, with these words.
     Carried(&'a [&'a str]),
 }
@@ -196,17 +215,22 @@ pub fn run(
         c.args(["-c", &case.line]);
     }
     c.env("F", texts.dir.path().join("text"))
-        .env("G", texts.dir.path().join("text50"))
+        .env("G", texts.small())
+        .env("B", byway)
         .env("P", &texts.python);
     let cpus = cpus.map(<[usize]>::to_vec);
-    // SAFETY: `bind` and prctl(2) only make system calls.
+    let first = match side {
+        Side::After(first) => Some(first),
+        _ => None,
+    };
+    // SAFETY: `bind`, prctl(2) and `first` only make system calls.
     unsafe {
         c.pre_exec(move || {
             if let Some(cpus) = &cpus {
                 machine::bind(cpus);
             }
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            Ok(())
+            first.map_or(Ok(()), |first| first())
         });
     }
     let (t, used) = (Instant::now(), children());
