@@ -68,6 +68,8 @@ void byway_end_close(byway_end *end);
 
 /* --- FIFOs by name, byway_fifo(3) --- */
 
+/* An open waits for the other side, `ms` at most (ETIMEDOUT). With 0 a reader is there at once, and its first read waits for
+   a writer; a writer is there if somebody reads (EAGAIN). */
 int byway_fifo_reader(const char *name, int ms, byway_reader **reader);
 int byway_fifo_writer(const char *name, int ms, byway_writer **writer);
 int byway_fifo_remove(const char *name);

@@ -36,9 +36,36 @@ pub struct Fifo {
     path: PathBuf,
 }
 
-/// A timed open asks the kernel again after this long at first, and at most.
+/// A timed open asks the kernel again after this long at first, and at most: it tells nobody who waits of an open.
 const FIRST: Duration = Duration::from_micros(100);
 const MOST: Duration = Duration::from_millis(5);
+
+/// When a timed open looks again.
+struct Rendezvous {
+    until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Rendezvous {
+    fn within(most: Duration) -> Rendezvous {
+        Rendezvous {
+            until: Instant::now().checked_add(most),
+            pause: FIRST,
+        }
+    }
+
+    /// The time of the next look; `None`: that was the last.
+    fn next(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let soon = now + self.pause;
+        self.pause = (self.pause * 2).min(MOST);
+        match self.until {
+            Some(t) if now >= t => None,
+            Some(t) => Some(soon.min(t)),
+            None => Some(soon),
+        }
+    }
+}
 
 impl Fifo {
     /// The FIFO of that name: letters, digits, `-`, `_` and `.`, at most 200 of them, beginning with a letter or digit.
@@ -63,7 +90,10 @@ impl Fifo {
                 ),
             ));
         }
-        let h = home::home().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        let h = home::needed(
+            "a FIFO by name",
+            "take one at a path (mkfifo(3)), whose descriptors Reader and Writer take",
+        )?;
         if !h.is_current() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -102,6 +132,27 @@ impl Fifo {
         Ok(Reader::over(fd, carried))
     }
 
+    /// As `reader`, waiting no longer than `most`: a writer that comes in that time has come, be he gone again before it is over,
+    /// and what he wrote is there.
+    ///
+    /// From its call on a writer finds a reader, as while `reader` waits; if the time is over he has a broken pipe. Where another reader has
+    /// left bytes of a writer that has gone, it does not wait for the next one, as `reader` would.
+    ///
+    /// # Errors
+    /// `TimedOut`: nobody opened it for writing in that time. The others as [`Fifo::reader`].
+    pub fn reader_timeout(&self, most: Duration) -> io::Result<Reader> {
+        let mut wait = Rendezvous::within(most);
+        let fd = self.open(libc::O_RDONLY | libc::O_NONBLOCK)?;
+        while !kernel::has_writer(kernel::number(&fd))? {
+            let next = wait.next().ok_or_else(|| self.nobody("writing"))?;
+            // A writer's bytes, or his end, are told at once.
+            kernel::wait(kernel::number(&fd), libc::POLLIN, Some(next))?;
+        }
+        kernel::blocking(&fd)?;
+        let carried = Carried::fifo(&fd);
+        Ok(Reader::over(fd, carried))
+    }
+
     /// Opens it for writing; waits for a reader.
     ///
     /// # Errors
@@ -132,27 +183,26 @@ impl Fifo {
     /// As `writer`, waiting no longer than `most`.
     ///
     /// # Errors
-    /// `TimedOut`: nobody opened it for reading in that time.
+    /// `TimedOut`: nobody opened it for reading in that time. The others as [`Fifo::reader`].
     pub fn writer_timeout(&self, most: Duration) -> io::Result<Writer> {
-        let until = Instant::now().checked_add(most);
-        let mut pause = FIRST;
+        let mut wait = Rendezvous::within(most);
         loop {
             match self.try_writer() {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 w => return w,
             }
-            if until.is_some_and(|t| Instant::now() >= t) {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!(
-                        "nobody opened FIFO {:?} for reading in that time",
-                        self.name
-                    ),
-                ));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(MOST);
+            kernel::pause(wait.next().ok_or_else(|| self.nobody("reading"))?)?;
         }
+    }
+
+    fn nobody(&self, what: &str) -> io::Error {
+        io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!(
+                "nobody opened FIFO {:?} for {what} in that time; start the other side, or wait longer",
+                self.name
+            ),
+        )
     }
 
     /// Takes the name away: who has the FIFO open keeps it, who opens the name later gets a new one.

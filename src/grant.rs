@@ -55,7 +55,10 @@ unsafe impl Sync for WriteGrant {}
 /// # Errors
 /// `Unsupported`: nothing can be carried here, and why. `OutOfMemory`: no shared memory in one piece.
 pub fn reserve(len: usize) -> io::Result<WriteGrant> {
-    let home = home::home().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+    let home = home::needed(
+        "a grant, or a record of more than 4,088 bytes,",
+        "send it in shorter records, or as bytes",
+    )?;
     let class = Class::ALL.into_iter().find(|c| c.bytes() >= len);
     let take = || {
         let u = thread::user(home.domain);

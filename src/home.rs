@@ -92,6 +92,16 @@ pub fn home() -> Result<&'static Home, String> {
     Ok(h)
 }
 
+/// The domain, for what there is no ordinary pipe of: `what`, and what does instead.
+pub fn needed(what: &str, instead: &str) -> io::Result<&'static Home> {
+    home().map_err(|why| {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("{what} needs shared memory: {why}; or {instead}"),
+        )
+    })
+}
+
 /// A forked child has what its parent had open, before its first call.
 extern "C" fn enter() {
     // Asked for anew they enter the process.

@@ -13,6 +13,7 @@ use std::time::Instant;
 const RWF_NOWAIT: usize = 8;
 const EOPNOTSUPP: Ret = -95;
 const ENOSYS: Ret = -38;
+const EFAULT: Ret = -14;
 
 /// A new pipe: read end, write end.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -104,6 +105,35 @@ pub fn read(fd: usize, b: &mut [u8]) -> Ret {
     }
 }
 
+/// Of the read end of a FIFO that was opened with O_NONBLOCK, and still has it: whether a writer has come since, be he gone again.
+/// Bytes that are there count as a writer's.
+pub fn has_writer(fd: usize) -> io::Result<bool> {
+    // LINUX fifo_open, pipe_poll: POLLHUP when no writer is there and one has been since that open; a writer that is there and has
+    // written nothing shows nothing.
+    if file::poll1(fd, file::POLLIN, 0).0 > 0 {
+        return Ok(true);
+    }
+    match nobody_or(fd) {
+        0 => Ok(false),
+        byway_sys::errno::EAGAIN | EFAULT => Ok(true),
+        e => said(e).map(|_| true),
+    }
+}
+
+/// LINUX pipe_read: 0 where nobody writes, EAGAIN where somebody does and nothing is there. What is there is not taken: memory that the
+/// kernel must not write to makes it EFAULT.
+fn nobody_or(fd: usize) -> Ret {
+    static NOWHERE: u8 = 0;
+    // SAFETY: no memory is written to: the byte lies in a mapping that is only for reading.
+    unsafe { call3(nr::READ, fd, &raw const NOWHERE as usize, 1) }
+}
+
+/// Sleeps until `until`, or until a signal handler has run, which is an error.
+pub fn pause(until: Instant) -> io::Result<()> {
+    // LINUX poll(2): of a descriptor below 0 nothing is told.
+    wait(usize::MAX, 0, Some(until)).map(|_| ())
+}
+
 /// write(2) without waiting: EAGAIN where it would sleep, EPIPE without a signal where nobody reads.
 pub fn write(fd: usize, b: &[u8]) -> Ret {
     if file::reader_gone(fd) {
@@ -143,5 +173,28 @@ pub fn wait(fd: usize, events: i16, until: Option<Instant>) -> io::Result<Option
         0 => Ok(None),
         1.. => Ok(Some(p.revents)),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EFAULT, file, nobody_or, number, pipe};
+    use byway_sys::errno::EAGAIN;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_look_for_a_writer_takes_nothing() {
+        let (r, w) = pipe().unwrap();
+        let fd = number(&r);
+        assert_eq!(file::fcntl(fd, libc::F_SETFL as usize, file::O_NONBLOCK), 0);
+        assert_eq!(nobody_or(fd), EAGAIN);
+        let (mut r, mut w) = (File::from(r), File::from(w));
+        w.write_all(b"abc").unwrap();
+        assert_eq!((nobody_or(fd), nobody_or(fd)), (EFAULT, EFAULT));
+        let mut b = [0; 9];
+        assert_eq!((r.read(&mut b).unwrap(), &b[..3]), (3, &b"abc"[..]));
+        drop(w);
+        assert_eq!(nobody_or(fd), 0);
     }
 }

@@ -161,7 +161,7 @@ impl Sender {
             let error = io::Error::new(
                 io::ErrorKind::Unsupported,
                 crate::why_not_carried().unwrap_or_else(|| {
-                    "this pipe is not one that this library made: only its bytes can be used".into()
+                    "this library did not make this pipe: grants and records of more than 4,088 bytes need one of byway::pipe; send shorter ones".into()
                 }),
             );
             return Err(SendError { grant, error });

@@ -21,59 +21,76 @@ declared=$(cc -E -P -I"$root/include" "$root/include/byway.h" | grep -o 'byway_[
 exported=$(nm -D --defined-only "$root/lib/libbyway.so" | awk '$3 ~ /^byway_/ && $3 !~ /^byway_rseq/ {print $3}' | sort -u)
 is "functions" "$exported" "$declared"
 
+# Runs a program: its exit, and the last line of what it says.
+ran() { local out; out=$(timeout -k 2 120 "$@" 2>&1 </dev/null); echo "$? ${out##*$'\n'}"; }
+# Builds one; a program that does not compile is a failure.
+builds() { # what, command...
+  local what=$1; shift
+  "$@" >"$work/out" 2>&1; is "$what compiles" "$? $(head -20 "$work/out")" "0 "
+}
 # shellcheck disable=SC2086
 {
-  cc -std=gnu11 "${flags[@]}" tests/native/c/check.c -o "$work/check-c" $shared && is "C, shared" "$("$work/check-c" | tail -1 | sed 's/[0-9]* //')" checks
-  cc -std=gnu11 "${flags[@]}" tests/native/c/check.c -o "$work/check-s" $static && is "C, static" "$("$work/check-s" | tail -1 | sed 's/[0-9]* //')" checks
-  g++ -std=gnu++17 -x c++ "${flags[@]}" -Wno-missing-field-initializers tests/native/c/check.c -o "$work/check-x" -x none $shared && is "C++" "$("$work/check-x" | tail -1 | sed 's/[0-9]* //')" checks
+  builds "C, shared" cc -std=gnu11 "${flags[@]}" tests/native/c/check.c -o "$work/check-c" $shared
+  builds "C, static" cc -std=gnu11 "${flags[@]}" tests/native/c/check.c -o "$work/check-s" $static
+  builds "C++" g++ -std=gnu++17 -x c++ "${flags[@]}" -Wno-missing-field-initializers tests/native/c/check.c -o "$work/check-x" -x none $shared
 }
+for x in c s x; do is "check-$x" "$(ran "$work/check-$x" | sed 's/[0-9][0-9]* checks/checks/')" "0 checks"; done
 is "static needs no libbyway.so" "$(ldd "$work/check-s" | grep -c libbyway)" 0
 
 # The same examples in each language say the same.
 for e in bytes duplex events fifo records grants; do
   # shellcheck disable=SC2086
-  cc -std=gnu11 "${flags[@]}" "examples/c/$e.c" -o "$work/$e" $shared
-  c=$("$work/$e") r=$("$built/examples/$e")
+  builds "example $e" cc -std=gnu11 "${flags[@]}" "examples/c/$e.c" -o "$work/$e" $shared
+  c=$("$work/$e"; echo "exit $?") r=$("$built/examples/$e"; echo "exit $?")
   is "example $e" "$c" "$r"
-  [ -n "$c" ] || is "example $e says something" "" "something"
+  is "example $e ends well" "${c##*$'\n'}" "exit 0"
+  [ "$c" != "exit 0" ] || is "example $e says something" "" "something"
   # A program that has the library's system calls in it is one that can be carried.
   for p in "$work/$e" "$built/examples/$e"; do is "$p takes part" "$("$byway" doctor -- "$p" | tail -1)" "ok  it can take part"; done
 done
+# Programs of the library's under byway run, where the preload library carries: the same programs, or a sentence that says what to try.
+no="\`byway run\` carries this process's pipes, or BYWAY=off says that nobody does; start it without, or unset BYWAY"
+for e in "bytes 0 1000 lines" "duplex 0 1000 answers, their sum 999000" "records 0 300 records" "events 0 2000 bytes, the word 42" \
+  "grants 1 byway_reserve: a grant, or a record of more than 4,088 bytes, needs shared memory: $no; or send it in shorter records, or as bytes" \
+  "fifo 1 byway_fifo_reader: a FIFO by name needs shared memory: $no; or take one at a path (mkfifo(3)), whose descriptors Reader and Writer take"; do
+  is "${e%% *} under byway run" "$(ran "$byway" run -- "$work/${e%% *}")" "${e#* }"
+done
 
-# A native end, and an unmodified program under byway run: the two ends of one FIFO.
-cat >"$work/ends.c" <<'C'
-#include <byway.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-int main(int argc, char **argv) {
-  static char b[100000];
-  byway_reader *r;
-  byway_writer *w;
-  ssize_t n = argc;
-  if (strcmp(argv[1], "write") == 0) {
-    if (byway_writer_from_fd(open(argv[2], O_WRONLY), &w) != 0) return 1;
-    while ((n = (ssize_t)fread(b, 1, sizeof b, stdin)) > 0)
-      if (byway_write(w, b, (size_t)n, BYWAY_FOREVER) != n) return 1;
-    byway_writer_close(w);
-  } else {
-    if (byway_reader_from_fd(open(argv[2], O_RDONLY), &r) != 0) return 1;
-    while ((n = byway_read(r, b, sizeof b, BYWAY_FOREVER)) > 0) fwrite(b, 1, (size_t)n, stdout);
-    byway_reader_close(r);
-  }
-  return n == 0 ? 0 : 1;
-}
-C
+# A native end, and an unmodified program under byway run: the two ends of one FIFO. From C, and from Rust.
 # shellcheck disable=SC2086
-cc -std=gnu11 "${flags[@]}" "$work/ends.c" -o "$work/ends" $shared
-mkfifo -m 600 "$work/named"
-seq 1 1000000 >"$work/text"; sum=$(md5sum <"$work/text")
-(timeout 60 "$byway" run -- cat "$work/named" | md5sum >"$work/sum") & "$work/ends" write "$work/named" <"$work/text"; is "native writes" $? 0; wait; is "byway run reads" "$(cat "$work/sum")" "$sum"
-(timeout 60 "$work/ends" read "$work/named" | md5sum >"$work/sum") & "$byway" run -- sh -c "cat '$work/text' >'$work/named'"; is "byway run writes" $? 0; wait; is "native reads" "$(cat "$work/sum")" "$sum"
-# A program of the library's under byway run: the preload library carries, the program is the same.
-for e in bytes records grants; do "$byway" run -- "$work/$e" >"$work/out" 2>&1; echo "$e under byway run: $? $(tail -1 "$work/out")" >>"$work/log"; done
-is "under byway run" "$(sed -n 1,2p "$work/log")" "bytes under byway run: 0 1000 lines
-records under byway run: 0 300 records"
+builds "the native end" cc -std=gnu11 "${flags[@]}" tests/native/c/end.c -o "$work/end" $shared
+mkfifo -m 600 "$work/named" "$work/back"
+seq 1 3000000 >"$work/text"; sum=$(md5sum <"$work/text")
+with() { timeout -k 2 60 "$byway" run -- "$@"; }
+native() { timeout -k 2 60 "$end" "$@"; }
+# Takes a million bytes from here to there, and is killed.
+victim='import os
+left = 1000000
+while left: left -= os.write(1, os.read(0, min(left, 30000)))
+os.kill(os.getpid(), 9)'
+for end in "$work/end" "$built/examples/end"; do
+  is "$end takes part" "$("$byway" doctor -- "$end" | tail -1)" "ok  it can take part"
+  # One way, the other way, and through a program between two native ends.
+  with cat "$work/named" >"$work/got" </dev/null & native write "$work/named" <"$work/text"
+  is "native writes" $? 0; wait; is "byway run reads" "$(md5sum <"$work/got")" "$sum"
+  native read "$work/named" 1 >"$work/got" 2>"$work/said" & with cp "$work/text" "$work/named" </dev/null
+  is "byway run writes" $? 0; wait; is "native reads" "$(md5sum <"$work/got") $(cat "$work/said")" "$sum end"
+  native read "$work/back" 1 >"$work/got" 2>"$work/said" & with sh -c 'exec cat <"$1" >"$2"' sh "$work/named" "$work/back" </dev/null &
+  native write "$work/named" <"$work/text"
+  is "native writes to both" $? 0; wait; is "both ways" "$(md5sum <"$work/got") $(cat "$work/said")" "$sum end"
+  # The unmodified side is killed in the midst of it: a broken pipe, or the end, after what it had written.
+  { with python3 -c "$victim" <"$work/named" >"$work/got"; } 2>/dev/null &
+  native write "$work/named" <"$work/text" 2>"$work/said"
+  is "the reader killed" "$? $(cat "$work/said")" "3 broken"; wait
+  native read "$work/named" 1 >"$work/got" 2>"$work/said" &
+  { with python3 -c "$victim" <"$work/text" >"$work/named"; } 2>/dev/null &
+  wait; is "the writer killed" "$(md5sum <"$work/got") $(cat "$work/said")" "$(head -c 1000000 "$work/text" | md5sum) end"
+  # Opened again by another program: one descriptor, two streams.
+  native read "$work/named" 2 >"$work/got" 2>"$work/said" & with cp "$work/text" "$work/named" </dev/null
+  until grep -q end "$work/said" || ! kill -0 $! 2>/dev/null; do sleep 0.01; done
+  with sh -c 'echo again >"$1"' sh "$work/named" </dev/null
+  wait; is "a second program writes" "$(md5sum <"$work/got") $(tr '\n' ' ' <"$work/said")" "$( (cat "$work/text"; echo again) | md5sum) end end "
+done
 
 # The manual: every function has a page, and every page is well formed.
 for f in $declared; do ls "$root"/share/man/man3/"$f".3 >/dev/null 2>&1 || is "manual page" "$f" "a page"; done
@@ -94,7 +111,7 @@ int main(void) {
 }
 C
 # shellcheck disable=SC2086
-cc -std=gnu11 "${flags[@]}" "$work/stay.c" -o "$work/stay" $shared
+builds "one that stays" cc -std=gnu11 "${flags[@]}" "$work/stay.c" -o "$work/stay" $shared
 mkdir -m 700 "$work/shm" && mkdir -m 700 "$work/shm/native-1-1" && touch "$work/shm/native-1-1/memory"
 mkfifo "$work/says"
 BYWAY_SHM=$work/shm "$work/stay" >"$work/says" & stays=$!

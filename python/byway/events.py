@@ -4,12 +4,15 @@
     queue.add(reader, READ, udata=anything)       # an end of byway's, or anything with a descriptor
     queue.add_timer(1, 0.5); queue.add_user(2)
     for event in queue.wait(): ...                # event.ident, .filter, .flags, .data, .udata
+    for event in queue.kevent([Change(reader, READ), Change(1, TIMER, DELETE)]): ...    # kevent(2): changes in, events out
 
 Level-triggered; CLEAR tells of changes only, ONESHOT removes an entry with its first event, DISPATCH disables it. `data` is how many
-bytes can be read or written, how often a timer has expired, what trigger() said. `fileno()` is readable when an event waits: for
-asyncio's add_reader, select, or another queue. Several threads may use a queue at once. The queue of a parent is not its child's.
+bytes can be read or written, how often a timer has expired, what trigger() said, of an ERROR its errno. `fileno()` is readable when
+an event waits: for asyncio's add_reader, select, or another queue. Several threads may use a queue at once. The queue of a parent
+is not its child's.
 """
 
+import errno
 import threading
 from enum import IntEnum, IntFlag
 from typing import Any, NamedTuple
@@ -18,8 +21,8 @@ from ._native import Queue as _Queue
 from ._native import Receiver, Sender
 
 __all__ = [
-    "ADD", "CLEAR", "DELETE", "DISABLE", "DISPATCH", "ENABLE", "EOF", "ERROR", "Event", "Filter", "Flags", "ONESHOT", "Queue",
-    "READ", "TIMER", "USER", "WRITE",
+    "ADD", "CLEAR", "Change", "DELETE", "DISABLE", "DISPATCH", "ENABLE", "EOF", "ERROR", "Event", "Filter", "Flags", "ONESHOT",
+    "Queue", "READ", "TIMER", "USER", "WRITE",
 ]
 
 
@@ -60,6 +63,29 @@ class Event(NamedTuple):
     udata: Any
 
 
+class Change(NamedTuple):
+    """What kevent() is to do: with ADD to an entry of `source`, as the functions add... do; without to the one that is there."""
+
+    source: Any  # an end, or anything with a descriptor; of a timer, a user event, or an entry that is there its ident
+    filter: Filter
+    flags: int = ADD
+    seconds: float = 0  # of a timer
+    udata: Any = None
+
+
+def _half(source, filter):
+    """Of a Duplex, the half that is meant."""
+    return getattr(source, {READ: "reader", WRITE: "writer"}.get(filter, ""), source)
+
+
+def _ident(source, filter):
+    """The ident of its entry; -1 of an end that is closed."""
+    try:
+        return source if isinstance(source, int) else _half(source, filter).fileno()
+    except ValueError:
+        return -1
+
+
 class Queue:
     """An event queue."""
 
@@ -94,8 +120,7 @@ class Queue:
     def add(self, source, filter, flags=0, udata=None):
         """Waits for an end of byway's, or anything with a descriptor, to be readable or writable; the entry's ident."""
         filter, flags = Filter(filter), int(flags | ADD)
-        half = {READ: "reader", WRITE: "writer"}.get(filter, "")
-        end = getattr(source, half, source)
+        end = _half(source, filter)
         end = getattr(end, "_end", end)
         if isinstance(end, Receiver) and filter == READ:
             return self._apply(lambda t: self._queue.receiver(end, flags, t), filter, udata)
@@ -121,6 +146,32 @@ class Queue:
         if flags & DELETE:
             with self._lock:
                 self._given.pop(self._tokens.pop((ident, filter), None), None)
+
+    def kevent(self, changes=(), most=64, timeout=None):
+        """Makes changes, then waits, as kevent(2) does. One that fails becomes an event with ERROR, and then it does not wait.
+
+        With most=0 it only makes them. The first that fails where there is no room for its event is raised.
+        """
+        failed = []
+        for c in changes:
+            try:
+                self._make(c)
+            except (OSError, ValueError) as e:
+                if len(failed) >= most:
+                    raise
+                number = getattr(e, "errno", None) or errno.EINVAL
+                failed.append(Event(_ident(c.source, c.filter), c.filter, ERROR, number, c.udata))
+        return failed if failed or most < 1 else self.wait(most, timeout)
+
+    def _make(self, c):
+        if not c.flags & ADD or c.flags & DELETE:
+            self.change(_ident(c.source, c.filter), c.filter, c.flags & ~ADD)
+        elif c.filter == TIMER:
+            self.add_timer(c.source, c.seconds, c.flags, c.udata)
+        elif c.filter == USER:
+            self.add_user(c.source, c.flags, c.udata)
+        else:
+            self.add(c.source, c.filter, c.flags, c.udata)
 
     def trigger(self, ident, data=0):
         """Triggers a user event, from any thread."""

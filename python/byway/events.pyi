@@ -1,7 +1,11 @@
+from collections.abc import Iterable
 from enum import IntEnum, IntFlag
 from typing import Any, Literal, NamedTuple, Protocol
 
-from . import Reader, Receiver, Sender, Writer
+__all__ = [
+    "ADD", "CLEAR", "Change", "DELETE", "DISABLE", "DISPATCH", "ENABLE", "EOF", "ERROR", "Event", "Filter", "Flags", "ONESHOT",
+    "Queue", "READ", "TIMER", "USER", "WRITE",
+]
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -44,12 +48,19 @@ class Event(NamedTuple):
     data: int
     udata: Any
 
+class Change(NamedTuple):
+    source: int | _HasFileno
+    filter: Filter
+    flags: int = ...
+    seconds: float = 0
+    udata: Any = None
+
 class Queue:
     def __init__(self) -> None: ...
     def fileno(self) -> int: ...
     def add(
         self,
-        source: int | Reader | Writer | Receiver | Sender | _HasFileno,
+        source: int | _HasFileno,
         filter: Filter,
         flags: int = 0,
         udata: object = None,
@@ -57,5 +68,6 @@ class Queue:
     def add_user(self, ident: int, flags: int = 0, udata: object = None) -> None: ...
     def add_timer(self, ident: int, seconds: float, flags: int = 0, udata: object = None) -> None: ...
     def change(self, ident: int, filter: Filter, flags: int) -> None: ...
+    def kevent(self, changes: Iterable[Change] = (), most: int = 64, timeout: float | None = None) -> list[Event]: ...
     def trigger(self, ident: int, data: int = 0) -> None: ...
     def wait(self, most: int = 64, timeout: float | None = None) -> list[Event]: ...

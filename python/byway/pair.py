@@ -2,11 +2,14 @@
 
 import io
 
+__all__ = ["Duplex"]
+
 
 class Duplex(io.RawIOBase):
     """One end of a bidirectional pipe: bytes (io.RawIOBase), or records (send and receive); never both ways of one direction.
 
-    `reader` and `writer` are its halves for bytes, `receiver` and `sender` for records; `fileno()` is that of the reader.
+    `reader` and `writer` are its halves for bytes, `receiver` and `sender` for records; `fileno()` is that of the reader:
+    who waits for room waits for the writer's.
     """
 
     def __init__(self, reader, writer):
@@ -40,6 +43,14 @@ class Duplex(io.RawIOBase):
     def receive(self, timeout=None):
         """The next record; EOFError at the end."""
         return self.receiver.receive(timeout)
+
+    def send_grant(self, grant, timeout=None):
+        """Sends a grant."""
+        self.sender.send_grant(grant, timeout)
+
+    def receive_grant(self, timeout=None):
+        """The next record without a copy; EOFError at the end."""
+        return self.receiver.receive_grant(timeout)
 
     def close(self):
         if not self.closed:

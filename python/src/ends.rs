@@ -248,7 +248,7 @@ impl Sender {
         waiting(py, &mut (self.end()?, b.get()), timeout, attempt, wait)
     }
 
-    /// Sends a Grant, or a WriteGrant, which is thereby shared, without a copy.
+    /// Sends a Grant, or a WriteGrant, which is thereby shared, without a copy. If that fails the WriteGrant can be sent again.
     #[pyo3(signature = (grant, timeout=None))]
     fn send_grant(
         &mut self,
@@ -256,9 +256,11 @@ impl Sender {
         grant: &Bound<'_, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<()> {
+        let end = self.end()?;
+        let written = grant.cast::<WriteGrant>().ok();
         let g = if let Ok(g) = grant.cast::<Grant>() {
             g.get().0.clone()
-        } else if let Ok(w) = grant.cast::<WriteGrant>() {
+        } else if let Some(w) = written {
             w.borrow_mut().take(None)?
         } else {
             return Err(PyTypeError::new_err("a Grant or WriteGrant"));
@@ -275,7 +277,12 @@ impl Sender {
             let g = s.1.clone();
             s.0.try_send_grant(g).map_err(io::Error::from)
         };
-        waiting(py, &mut (self.end()?, g), timeout, attempt, wait)
+        let mut state = (end, g);
+        let sent = waiting(py, &mut state, timeout, attempt, wait);
+        if let (Err(_), Some(w)) = (&sent, written) {
+            w.borrow_mut().give_back(state.1);
+        }
+        sent
     }
 
     /// Writes bytes: all of them, or with a timeout as many as there was room for; how many.

@@ -13,6 +13,8 @@ use std::ffi::c_int;
 #[pyclass(module = "byway")]
 pub struct WriteGrant {
     inner: Option<native::WriteGrant>,
+    /// What was shared to be sent, and could not be: nothing that was filled is lost.
+    unsent: Option<native::Grant>,
     exports: usize,
 }
 
@@ -23,6 +25,10 @@ impl WriteGrant {
                 "the grant is still being written: release its memoryviews and arrays first",
             ));
         }
+        if let Some(g) = self.unsent.take() {
+            let n = size.unwrap_or(g.len()).min(g.len());
+            return Ok(g.slice(..n));
+        }
         let Some(mut g) = self.inner.take() else {
             return Err(gone());
         };
@@ -30,6 +36,11 @@ impl WriteGrant {
             g.truncate(n);
         }
         g.share().map_err(raised)
+    }
+
+    /// A sending that failed gives back what it took.
+    pub fn give_back(&mut self, g: native::Grant) {
+        self.unsent = Some(g);
     }
 }
 
@@ -41,13 +52,18 @@ fn gone() -> PyErr {
 #[pyfunction]
 pub fn reserve(size: usize) -> PyResult<WriteGrant> {
     let inner = Some(native::reserve(size).map_err(raised)?);
-    Ok(WriteGrant { inner, exports: 0 })
+    Ok(WriteGrant {
+        inner,
+        unsent: None,
+        exports: 0,
+    })
 }
 
 #[pymethods]
 impl WriteGrant {
     fn __len__(&self) -> usize {
-        self.inner.as_ref().map_or(0, |g| g.len())
+        let unsent = self.unsent.as_ref().map_or(0, |g| g.len());
+        self.inner.as_ref().map_or(unsent, |g| g.len())
     }
 
     /// Ends the filling, with the first `size` bytes.

@@ -14,15 +14,28 @@ use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// An error, as Python has it.
+/// An error, as Python has it: with its number (of Linux, as in C), of which Python makes the class.
 fn raised(e: io::Error) -> PyErr {
-    match e.kind() {
-        _ if e.raw_os_error().is_some() => e.into(),
-        ErrorKind::InvalidInput => PyValueError::new_err(e.to_string()),
-        ErrorKind::OutOfMemory => PyMemoryError::new_err(e.to_string()),
-        ErrorKind::InvalidData | ErrorKind::Unsupported => PyOSError::new_err(e.to_string()),
-        _ => e.into(),
-    }
+    let text = e.to_string();
+    let number = match (e.raw_os_error(), e.kind()) {
+        (Some(n), _) => {
+            // Python says the number itself.
+            let (text, _) = text.split_once(" (os error").unwrap_or((&text, ""));
+            return PyOSError::new_err((n, text.to_string()));
+        }
+        (None, ErrorKind::InvalidInput) => return PyValueError::new_err(text),
+        (None, ErrorKind::OutOfMemory) => return PyMemoryError::new_err(text),
+        (None, ErrorKind::NotFound) => 2,         // ENOENT
+        (None, ErrorKind::WouldBlock) => 11,      // EAGAIN
+        (None, ErrorKind::PermissionDenied) => 1, // EPERM
+        (None, ErrorKind::AlreadyExists) => 17,   // EEXIST
+        (None, ErrorKind::BrokenPipe) => 32,      // EPIPE
+        (None, ErrorKind::InvalidData) => 71,     // EPROTO
+        (None, ErrorKind::Unsupported) => 95,     // ENOTSUP
+        (None, ErrorKind::TimedOut) => 110,       // ETIMEDOUT
+        (None, _) => 5,                           // EIO
+    };
+    PyOSError::new_err((number, text))
 }
 
 /// Runs `attempt`, and where it finds nothing `wait`, without the interpreter's lock, for `timeout` seconds at most (`None`:

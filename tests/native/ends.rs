@@ -69,7 +69,7 @@ impl Out {
     }
 }
 
-fn kernel_pipe() -> (In, Out) {
+pub fn kernel_pipe() -> (In, Out) {
     let (r, w) = std::io::pipe().unwrap();
     for fd in [r.as_raw_fd(), w.as_raw_fd()] {
         // SAFETY: no pointers.
@@ -83,6 +83,13 @@ fn kernel_pipe() -> (In, Out) {
 fn native_pipe() -> (In, Out) {
     let (r, w) = byway::pipe().unwrap();
     assert!(r.is_carried());
+    (In::Native(r.into()), Out::Native(w.into()))
+}
+
+/// A pipe of this library's where nothing is carried.
+pub fn uncarried_pipe() -> (In, Out) {
+    let (r, w) = byway::pipe().unwrap();
+    assert!(!r.is_carried() && !w.is_carried());
     (In::Native(r.into()), Out::Native(w.into()))
 }
 

@@ -1,6 +1,10 @@
 //! FIFOs by name.
 use crate::peer::{self, LONG, read_all, write_all};
-use std::io::{ErrorKind, Read, Write};
+use byway::{Fifo, Reader};
+use std::io::{Error, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -100,6 +104,137 @@ fn nobody_is_there() {
     assert_eq!(e.kind(), ErrorKind::WouldBlock);
     let e = f.0.writer_timeout(Duration::from_millis(20)).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::TimedOut);
+}
+
+/// The opens for reading that wait: the kernel's own first, then the one with a time limit.
+const OPENS: [fn(&Fifo) -> std::io::Result<Reader>; 2] =
+    [|f| f.reader(), |f| f.reader_timeout(LONG)];
+
+#[test]
+fn a_writer_that_says_nothing_has_come() {
+    for (k, open) in OPENS.iter().enumerate() {
+        let f = Named::new(&format!("silent-{k}"));
+        for late in [0, 30] {
+            let (opened, is_open) = mpsc::channel();
+            let g = f.0.clone();
+            let t = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(late));
+                let mut w = g.writer().unwrap();
+                // Says nothing before the other side is open too.
+                is_open.recv_timeout(LONG + LONG).unwrap();
+                w.write_all(b"now").unwrap();
+            });
+            let mut r = open(&f.0).unwrap();
+            opened.send(()).unwrap();
+            let mut got = Vec::new();
+            r.read_to_end(&mut got).unwrap();
+            assert_eq!(got, b"now");
+            t.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_came_and_left_has_come() {
+    for (k, open) in OPENS.iter().enumerate() {
+        let f = Named::new(&format!("fleeting-{k}"));
+        for round in 0..60usize {
+            let g = f.0.clone();
+            // Nothing; what fits the kernel's pipe; what does not, and is in the ring.
+            let bytes = vec![round as u8; [0, 5, 50_000][round % 3]];
+            let sent = bytes.clone();
+            let t = thread::spawn(move || {
+                thread::sleep(Duration::from_micros(round as u64 * 101));
+                g.writer().unwrap().write_all(&sent).unwrap();
+            });
+            let mut r = open(&f.0).unwrap();
+            // All of it, and then the end of it: nobody else writes.
+            let mut got = Vec::new();
+            r.read_to_end(&mut got).unwrap();
+            assert_eq!(got.len(), bytes.len(), "open {k}, round {round}");
+            assert_eq!(got, bytes);
+            t.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_timed_reader_is_there_while_it_waits_and_gone_then() {
+    // By itself: a child that another test forks has the descriptors until it executes.
+    peer::apart("timed");
+}
+pub fn timed() {
+    let f = Named::new("timed");
+    let e = f.0.reader_timeout(Duration::from_millis(20)).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::TimedOut);
+    assert!(e.to_string().contains("for writing"), "{e}");
+    let e = f.0.try_writer().err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::WouldBlock);
+    // Somebody writes already: no time is needed.
+    let first = f.0.try_reader().unwrap();
+    let e = f.0.reader_timeout(Duration::ZERO).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::TimedOut);
+    let mut w = f.0.try_writer().unwrap();
+    let mut r = f.0.reader_timeout(Duration::ZERO).unwrap();
+    assert!(r.is_carried());
+    // Its descriptor can be shared with programs that know nothing of the library.
+    // SAFETY: no pointers.
+    let flags = unsafe { libc::fcntl(r.as_raw_fd(), libc::F_GETFL) };
+    assert_eq!(flags & libc::O_NONBLOCK, 0);
+    let e = r.try_read(&mut [0; 9]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::WouldBlock);
+    drop(first);
+    w.write_all(&[3; 9]).unwrap();
+    assert_eq!(r.read(&mut [0; 99]).unwrap(), 9);
+    drop((r, w));
+    // While it waits it is a reader: the writer's own wait is over.
+    let g = f.0.clone();
+    let t = thread::spawn(move || g.reader_timeout(LONG).map(|_| ()));
+    let w = f.0.writer().unwrap();
+    t.join().unwrap().unwrap();
+    drop(w);
+    // What a writer that has gone left to another reader counts as his coming: the one difference from an open that waits.
+    let first = f.0.try_reader().unwrap();
+    f.0.try_writer().unwrap().write_all(&[4; 9]).unwrap();
+    let mut r = f.0.reader_timeout(Duration::ZERO).unwrap();
+    assert_eq!(r.read(&mut [0; 99]).unwrap(), 9);
+    drop((first, r));
+    // A signal handler ends each open that waits, as the kernel's own.
+    let opens: [fn(&Fifo) -> Option<Error>; 4] = [
+        |f| f.writer().err(),
+        |f| f.writer_timeout(LONG).err(),
+        |f| f.reader().err(),
+        |f| f.reader_timeout(LONG).err(),
+    ];
+    for open in opens {
+        let e = beside_signals(|| open(&f.0)).expect("nobody is there");
+        assert_eq!(e.kind(), ErrorKind::Interrupted);
+    }
+}
+
+/// What `call` says, in whose thread a handler that does nothing runs again and again.
+fn beside_signals<T>(call: impl FnOnce() -> T) -> T {
+    extern "C" fn nothing(_: i32) {}
+    let done = AtomicBool::new(false);
+    // SAFETY: a handler that does nothing, without SA_RESTART; this thread is there as long as the scope.
+    let me = unsafe {
+        let mut a: libc::sigaction = std::mem::zeroed();
+        a.sa_sigaction = nothing as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &a, std::ptr::null_mut()), 0);
+        libc::pthread_self()
+    };
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !done.load(Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+                // SAFETY: as above.
+                unsafe { libc::pthread_kill(me, libc::SIGUSR1) };
+            }
+        });
+        let said = call();
+        done.store(true, Relaxed);
+        said
+    })
 }
 
 #[test]

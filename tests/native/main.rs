@@ -13,6 +13,7 @@
 //! | duplex.rs | two pipes as one: both ways, each with an end of its own |
 //! | events.rs | an event queue tells of a native pipe what it tells of the kernel's: the states that the seed's author checked with kqueue |
 //! | watching.rs | an event queue among threads, other queues, forked children; streams that are read by what it tells |
+//! | uncarried.rs | without shared memory: the same interface over the kernel's pipes, and errors that say what to do |
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
 //! ends.rs: pipes of the kernel's and ours, for one body. A peer of another program is this program again: `peer` plays the role that its environment names.
@@ -29,4 +30,5 @@ mod quiet;
 mod records;
 mod rest;
 mod stream;
+mod uncarried;
 mod watching;

@@ -12,7 +12,13 @@ pub const LONG: Duration = Duration::from_secs(60);
 
 /// Starts `role` with `arg`; descriptor `fd`, if there is one, is inherited.
 pub fn start(role: &str, arg: &str, fd: Option<i32>) -> Child {
+    start_holding(role, arg, fd, Stdio::inherit())
+}
+
+/// The same with `held` as its standard input, which it does nothing with.
+pub fn start_holding(role: &str, arg: &str, fd: Option<i32>, held: impl Into<Stdio>) -> Child {
     let mut c = command(role, arg);
+    c.stdin(held);
     if let Some(fd) = fd {
         // SAFETY: fcntl(2) is async-signal-safe.
         unsafe {
@@ -49,7 +55,8 @@ pub fn apart(role: &str) {
     assert!(left.is_empty(), "{role} left {left:?}");
 }
 
-fn command(role: &str, arg: &str) -> Command {
+/// The same, to be started by the caller.
+pub fn command(role: &str, arg: &str) -> Command {
     let mut c = Command::new(std::env::current_exe().unwrap());
     c.args(["--exact", "peer::peer", "--nocapture", "--test-threads=1"])
         .env(ROLE, format!("{role} {arg}"))
@@ -205,6 +212,9 @@ fn peer() {
             drop(fd);
         }
         "lives" => crate::fifo::lives(),
+        "timed" => crate::fifo::timed(),
+        "uncarried" => crate::uncarried::uncarried(arg),
+        "told" => crate::death::told(),
         "idle" => crate::rest::idle(),
         "slots" => crate::rest::slots(),
         "unseen" => crate::rest::unseen(),

@@ -15,6 +15,28 @@
 #define _Static_assert static_assert
 #endif
 #define LONG 60000
+
+/* The interface, number by number: crates/capi has the same of its side, and what a program was compiled with stays so. */
+#define FIELD(type, field, at, bytes)                                                                                  \
+  _Static_assert(offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes), #type "." #field)
+_Static_assert(sizeof(byway_end) == 16, "byway_end");
+FIELD(byway_end, reader, 0, 8);
+FIELD(byway_end, writer, 8, 8);
+_Static_assert(sizeof(byway_event) == 32, "byway_event");
+FIELD(byway_event, ident, 0, 8);
+FIELD(byway_event, filter, 8, 2);
+FIELD(byway_event, flags, 10, 2);
+FIELD(byway_event, fflags, 12, 4);
+FIELD(byway_event, data, 16, 8);
+FIELD(byway_event, udata, 24, 8);
+_Static_assert(BYWAY_FOREVER == -1 && BYWAY_INLINE == 4088, "limits");
+_Static_assert(BYWAY_EVFILT_READ == -1 && BYWAY_EVFILT_WRITE == -2, "filters");
+_Static_assert(BYWAY_EVFILT_TIMER == -7 && BYWAY_EVFILT_USER == -11, "filters");
+_Static_assert(BYWAY_EV_ADD == 0x1 && BYWAY_EV_DELETE == 0x2 && BYWAY_EV_ENABLE == 0x4, "flags");
+_Static_assert(BYWAY_EV_DISABLE == 0x8 && BYWAY_EV_ONESHOT == 0x10 && BYWAY_EV_CLEAR == 0x20, "flags");
+_Static_assert(BYWAY_EV_DISPATCH == 0x80 && BYWAY_EV_ERROR == 0x4000 && BYWAY_EV_EOF == 0x8000, "flags");
+_Static_assert(BYWAY_NOTE_TRIGGER == 0x01000000u && BYWAY_NOTE_USECONDS == 4 && BYWAY_NOTE_NSECONDS == 8, "notes");
+
 static int checks;
 #define CHECK(what)                                                                                                    \
   do {                                                                                                                 \
@@ -117,6 +139,27 @@ static void names(void) {
   CHECK(byway_read(r, b, sizeof b, LONG) == 5);
   CHECK(byway_read(r, b, sizeof b, LONG) == 0);
   byway_reader_close(r);
+  /* An open with a limit: nobody, a writer that is there, one that comes, writes and leaves. */
+  FAILS(byway_fifo_reader(name, 5, &r), ETIMEDOUT);
+  for (int silent = 0; silent < 2; silent++) {
+    int go[2], status;
+    CHECK(pipe(go) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+      close(go[1]);
+      if (byway_fifo_writer(name, LONG, &w) != 0) _exit(1);
+      /* Until the reader is open. */
+      if (silent && read(go[0], b, 1) != 0) _exit(2);
+      _exit(byway_write(w, "late", 4, LONG) == 4 ? 0 : 3);
+    }
+    CHECK(byway_fifo_reader(name, LONG, &r) == 0);
+    close(go[0]);
+    close(go[1]);
+    CHECK(byway_read(r, b, sizeof b, LONG) == 4 && memcmp(b, "late", 4) == 0);
+    CHECK(byway_read(r, b, sizeof b, LONG) == 0);
+    byway_reader_close(r);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  }
   CHECK(byway_fifo_remove(name) == 0);
 }
 
@@ -192,7 +235,6 @@ static void both_ways(void) {
   byway_end a, b;
   char text[9];
   size_t n;
-  _Static_assert(sizeof(byway_end) == 2 * sizeof(void *) && offsetof(byway_end, writer) == sizeof(void *), "the interface");
   CHECK(byway_duplex(&a, &b) == 0);
   CHECK(byway_write(a.writer, "ping", 4, LONG) == 4 && byway_read(b.reader, text, 9, LONG) == 4);
   CHECK(byway_send(b.writer, "pong", 4, LONG) == 0 && byway_receive(a.reader, text, 9, &n, LONG) == 1 && n == 4);
@@ -221,7 +263,6 @@ static void events(void) {
   byway_event e[4], c[3];
   char b[100];
   int here = 0;
-  _Static_assert(sizeof(byway_event) == 32 && offsetof(byway_event, data) == 16, "the interface");
   CHECK(byway_kqueue(&q) == 0 && byway_kqueue(&other) == 0);
   CHECK(byway_pipe(&r, &w) == 0);
   CHECK(byway_queue_reader(q, r, BYWAY_EV_ADD, &here) == 0);
@@ -241,6 +282,26 @@ static void events(void) {
   c[0].flags = BYWAY_EV_DELETE;
   FAILS(byway_kevent(q, c, 1, NULL, 0, 0), ENOENT);
   CHECK(byway_kevent(q, c, 1, e, 4, LONG) == 1 && e[0].flags == BYWAY_EV_ERROR && e[0].data == ENOENT);
+  /* To tell once and be quiet until it is enabled again; a reader, and a user event. */
+  CHECK(byway_queue_reader(q, r, BYWAY_EV_ADD | BYWAY_EV_DISPATCH, NULL) == 0);
+  e[0] = next(q, LONG);
+  CHECK(e[0].data == 3 && e[0].flags == BYWAY_EV_DISPATCH);
+  CHECK(byway_write(w, "!", 1, LONG) == 1 && byway_kevent(q, NULL, 0, e, 4, 0) == 0);
+  c[0].flags = BYWAY_EV_ENABLE;
+  CHECK(byway_kevent(q, c, 1, e, 4, LONG) == 1 && e[0].data == 4 && e[0].flags == BYWAY_EV_DISPATCH);
+  CHECK(byway_kevent(q, NULL, 0, e, 4, 0) == 0 && byway_read(r, b, 1, LONG) == 1);
+  c[0].flags = BYWAY_EV_DELETE;
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 0);
+  c[0].flags = BYWAY_EV_ENABLE;
+  FAILS(byway_kevent(q, c, 1, NULL, 0, 0), ENOENT);
+  BYWAY_EV_SET(&c[0], 9, BYWAY_EVFILT_USER, BYWAY_EV_ADD | BYWAY_EV_DISPATCH, BYWAY_NOTE_TRIGGER, 1, NULL);
+  BYWAY_EV_SET(&c[1], 9, BYWAY_EVFILT_USER, 0, BYWAY_NOTE_TRIGGER, 2, NULL);
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 1 && e[0].data == 1 && byway_kevent(q, &c[1], 1, e, 4, 0) == 0);
+  c[0].flags = BYWAY_EV_ENABLE;
+  c[0].fflags = 0;
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 1 && e[0].ident == 9 && e[0].data == 2);
+  c[0].flags = BYWAY_EV_DELETE;
+  CHECK(byway_kevent(q, c, 1, e, 4, 0) == 0);
   /* A writer, the end, a user event, a timer, and what does not exist. */
   CHECK(byway_queue_writer(other, w, BYWAY_EV_ADD | BYWAY_EV_CLEAR, NULL) == 0);
   CHECK(next(other, LONG).data >= 4096 && byway_kevent(other, NULL, 0, e, 4, 0) == 0);
@@ -260,6 +321,14 @@ static void events(void) {
   CHECK(e[0].data == EBADF && e[1].data == EINVAL && (e[0].flags & BYWAY_EV_ERROR));
   e[0] = next(q, LONG);
   CHECK(e[0].filter == BYWAY_EVFILT_TIMER && e[0].data == 1);
+  /* Nanoseconds: as microseconds it would be five minutes; the other, as nanoseconds, would come first. */
+  BYWAY_EV_SET(&c[0], 2, BYWAY_EVFILT_TIMER, BYWAY_EV_ADD | BYWAY_EV_ONESHOT, BYWAY_NOTE_NSECONDS, 300000000, b);
+  BYWAY_EV_SET(&c[1], 3, BYWAY_EVFILT_TIMER, BYWAY_EV_ADD | BYWAY_EV_ONESHOT, BYWAY_NOTE_USECONDS, 100000000, NULL);
+  CHECK(byway_kevent(q, c, 2, NULL, 0, 0) == 0);
+  e[0] = next(q, LONG);
+  CHECK(e[0].filter == BYWAY_EVFILT_TIMER && e[0].ident == 2 && e[0].data == 1 && e[0].udata == b);
+  c[1].flags = BYWAY_EV_DELETE;
+  CHECK(byway_kevent(q, &c[1], 1, e, 4, 0) == 0);
   byway_reader_close(r);
   /* Descriptors of the program's own. */
   int fds[2];
