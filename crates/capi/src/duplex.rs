@@ -10,7 +10,12 @@ pub struct End {
     reader: *mut Reader,
     writer: *mut Writer,
 }
-const _: () = assert!(size_of::<End>() == 16);
+// As tests/native/c/check.c has it.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<End>() == 16 && align_of::<End>() == 8);
+    assert!(offset_of!(End, reader) == 0 && offset_of!(End, writer) == 8);
+};
 
 /// # Safety
 /// Places for two ends.

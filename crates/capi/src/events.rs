@@ -18,12 +18,34 @@ pub struct Kevent {
     data: i64,
     udata: *mut c_void,
 }
-const _: () = assert!(size_of::<Kevent>() == 32);
-
 /// BYWAY_NOTE_* of the header.
 const TRIGGER: u32 = 0x0100_0000;
 const MICROSECONDS: u32 = 4;
 const NANOSECONDS: u32 = 8;
+
+// What the header promises, number by number; tests/native/c/check.c has the same of its side.
+const _: () = {
+    use std::mem::offset_of;
+    /// A field's bytes.
+    const fn bytes<F>(_: fn(&Kevent) -> &F) -> usize {
+        size_of::<F>()
+    }
+    assert!(size_of::<Kevent>() == 32 && align_of::<Kevent>() == 8);
+    assert!(offset_of!(Kevent, ident) == 0 && bytes(|k| &k.ident) == 8);
+    assert!(offset_of!(Kevent, filter) == 8 && bytes(|k| &k.filter) == 2);
+    assert!(offset_of!(Kevent, flags) == 10 && bytes(|k| &k.flags) == 2);
+    assert!(offset_of!(Kevent, fflags) == 12 && bytes(|k| &k.fflags) == 4);
+    assert!(offset_of!(Kevent, data) == 16 && bytes(|k| &k.data) == 8);
+    assert!(offset_of!(Kevent, udata) == 24 && bytes(|k| &k.udata) == 8);
+    assert!(Filter::Read as i16 == -1 && Filter::Write as i16 == -2);
+    assert!(Filter::Timer as i16 == -7 && Filter::User as i16 == -11);
+    assert!(Flags::ADD.bits() == 0x0001 && Flags::DELETE.bits() == 0x0002);
+    assert!(Flags::ENABLE.bits() == 0x0004 && Flags::DISABLE.bits() == 0x0008);
+    assert!(Flags::ONESHOT.bits() == 0x0010 && Flags::CLEAR.bits() == 0x0020);
+    assert!(Flags::DISPATCH.bits() == 0x0080);
+    assert!(Flags::ERROR.bits() == 0x4000 && Flags::EOF.bits() == 0x8000);
+    assert!(TRIGGER == 0x0100_0000 && MICROSECONDS == 4 && NANOSECONDS == 8);
+};
 
 fn filter(n: i16) -> io::Result<Filter> {
     [Filter::Read, Filter::Write, Filter::Timer, Filter::User]

@@ -17,7 +17,8 @@ pub unsafe extern "C" fn byway_fifo_reader(
         let f = Fifo::new(text(name)?)?;
         let x = match ms.into() {
             Wait::Forever => f.reader()?,
-            _ => f.try_reader()?,
+            Wait::Most(t) => f.reader_timeout(t)?,
+            Wait::Not => f.try_reader()?,
         };
         give(r, Reader(Receiver::new(x)))
     };
