@@ -173,6 +173,9 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         }
         let m = ch.m();
         let Some(ring) = ch.ring(&me.domain) else {
+            if ch.t() != t {
+                continue;
+            }
             lock::drop(me, ch);
             return Some(Step::Native);
         };
@@ -187,6 +190,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         let pos = t.wide(r);
         let used = pos - r;
         if used > ring.bytes() {
+            if ch.t() != t {
+                // A handler wrote since T was loaded, and readers have had that too: R is beyond this W.
+                continue;
+            }
             // Not a state that any of us writes.
             lock::drop(me, ch);
             return Some(Step::Native);

@@ -65,6 +65,15 @@ fn spoiled(enough: usize, copy: impl Fn(usize, usize)) -> usize {
     bad
 }
 
+/// LINUX rseq(2): an interruption before the start takes back what was set, and the copy would run unguarded.
+#[test]
+fn nothing_comes_between_what_is_set_and_the_start() {
+    // SAFETY: a constant, and text, of the program.
+    let before = unsafe { *((rseq::byway_rseq_copy_cs.start - 4) as *const [u8; 4]) };
+    // mov [r10 + 8], rax; of which the sequence sets r10 to the area.
+    assert_eq!(before, [0x49, 0x89, 0x42, 0x08]);
+}
+
 #[test]
 fn what_a_handler_wrote_stays() {
     let Some(area) = rseq::area() else {

@@ -285,9 +285,11 @@ global_asm!(
     "byway_rseq_copy:",
     ".cfi_startproc",
     "lea rax, [rip + byway_rseq_copy_cs]",
-    "mov [rdi + 8], rax",
+    "mov r10, rdi",
     "mov rdi, rsi",
     "mov rsi, rdx",
+    // The last before the start: what is set outside of a sequence is gone after an interruption.
+    "mov [r10 + 8], rax",
     "byway_rseq_copy_start:",
     "cmp [r8], r9",
     "jne 2f",
