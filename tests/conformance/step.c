@@ -6,7 +6,7 @@
  * Does not check: a write that is quiet (quiet_step.c), longer ones (signal.c). */
 #include "check.h"
 #include <sys/ptrace.h>
-enum { NAP_US = 100, FAR = 5000, EVERY = 4, BLOCKED_MS = 50 };
+enum { NAP_US = 100, FAR = 20000, PLACES = 200, BEFORE = 50, BLOCKED_MS = 50 };
 enum how { AWAKE, ASLEEP, FULL };
 struct record {
     uint32_t stream, number;
@@ -112,24 +112,23 @@ static void wakes(void) {
     do IS(stops(PTRACE_CONT, sig == SIGTRAP ? 0 : sig), STANDS);
     while (s->next[1] == was);
 }
-/* From one int3 to the next, with a signal after k instructions. Whether there were so many, and it did not sleep. */
+/* From one int3 to the next, with a signal after k instructions, or at the end of the write. How many there were, if less, or if it
+ * slept then; else 0. */
 static int steps(int k) {
-    int is = STANDS;
+    int is = STANDS, n = 0;
     uint32_t number = s->next[0];
-    for (int n = 0; n < k && is == STANDS; n++) {
+    while (n < k && is == STANDS && s->next[0] == number) {
         is = stops(PTRACE_SINGLESTEP, 0);
-        if (s->next[0] != number) {
-            IS(stops(PTRACE_CONT, 0), STANDS);
-            return 0;
-        }
+        n++;
     }
+    int ended = is == SLEEPS || s->next[0] != number;
     if (is == SLEEPS) wakes();
     else IS(stops(PTRACE_CONT, SIGUSR1), STANDS);
     IS(stops(PTRACE_CONT, 0), STANDS);
-    return is == STANDS;
+    return ended ? n : 0;
 }
 static void a_handler_at_each_instruction(enum how h) {
-    int k = getpid() % EVERY, status;
+    int k, end, every, status;
     how = h;
     mkpipe(P);
     s = shared(sizeof *s);
@@ -145,12 +144,21 @@ static void a_handler_at_each_instruction(enum how h) {
         _exit(0);
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP, "the traced process has status 0x%x", status);
-    for (; k < FAR && steps(k); k += EVERY) IS(stops(PTRACE_CONT, 0), STANDS);
-    CHECK(k > 1 && k < FAR, "a write of %d instructions", k);
+    for (k = 0; k < BEFORE; k++) {
+        steps(0);
+        IS(stops(PTRACE_CONT, 0), STANDS);
+    }
+    end = steps(FAR);
+    CHECK(end > 1, "a write of %d instructions, or more than %d", end, FAR);
+    every = end / PLACES + 1;
+    for (k = getpid() % every;; k += every) {
+        IS(stops(PTRACE_CONT, 0), STANDS);
+        if (steps(k)) break;
+    }
     s->enough = 1;
     while (stops(PTRACE_CONT, 0) != GONE);
     REAP0(r);
-    dprintf(1, "%s: %d instructions\n", case_name, k);
+    dprintf(1, "%s: at each %d of %d instructions\n", case_name, every, end);
 }
 static void reader_awake(void) { a_handler_at_each_instruction(AWAKE); }
 static void reader_asleep(void) { a_handler_at_each_instruction(ASLEEP); }

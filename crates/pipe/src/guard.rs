@@ -5,8 +5,8 @@
 //! handler:                      write: copy, publish, unlock: these places are the stream's now, or another writer's
 //! ```
 //! Invariant: no byte is copied once T is not what it was when the copy began. Where restartable sequences are at hand each piece
-//! is one that begins with a look at T: after a handler the kernel sends the thread out of it, and the copy never goes on. Else
-//! signals are held off.
+//! is one that begins with a look at T: after a handler the kernel sends the thread out of it, and the copy never goes on. Else, and
+//! for what is left where they come to nothing, signals are held off.
 //! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
 use crate::Me;
 use crate::channel::Channel;
@@ -19,6 +19,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Of one sequence: a thread that is interrupted more often than this takes goes on with less.
 const PIECE: usize = 16 * 1024;
+/// Who is interrupted so often in one write may be so at each instruction: a tracer steps through it.
+const OFTEN: u32 = 16;
 
 /// `n` bytes from `from` into the ring at `at`, under the writers' lock taken with `t`. False: T is another, nothing counts.
 ///
@@ -55,17 +57,23 @@ unsafe fn put_guarded(
     mut at: u64,
     mut n: usize,
 ) -> bool {
-    let Some(area) = area(me) else {
+    let held = |from: Cursor, at: u64, n: usize| {
         let _held = me.hold_signals();
         let same = ch.t() == t;
         if same {
             // SAFETY: the caller's promise; no handler changes T now.
             unsafe { from.to_ring(ring, at, n) };
         }
-        return same;
+        same
     };
-    let mut piece = PIECE;
+    let Some(area) = area(me) else {
+        return held(from, at, n);
+    };
+    let (mut piece, mut interrupted) = (PIECE, 0);
     while n > 0 {
+        if interrupted == OFTEN {
+            return held(from, at, n);
+        }
         let (base, len) = from.run();
         let (p, wrap) = ring.run(at);
         let k = n.min(len).min(wrap).min(piece);
@@ -80,7 +88,10 @@ unsafe fn put_guarded(
                 n -= k;
             }
             rseq::CHANGED => return false,
-            _ => piece = (piece / 2).max(64),
+            _ => {
+                piece = (piece / 2).max(64);
+                interrupted += 1;
+            }
         }
     }
     true
