@@ -151,6 +151,7 @@ impl Run {
         h.decay_ms.store(memory.decay, relaxed);
         h.pid_space.store(members::pid_space(), relaxed);
         h.ring_bytes.store(memory.ring_bytes, relaxed);
+        h.holds.store(memory.holds, relaxed);
         h.direct_from.store(memory.direct_from, relaxed);
         h.may_promise.store(byway_folder::pipes::budget(), relaxed);
         // ORDER: the rest of the header before the mark that makes it a domain.

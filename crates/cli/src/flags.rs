@@ -184,10 +184,18 @@ impl Rings {
     /// Of each ring; 0: by policy.
     fn bytes(&self) -> u32 {
         match (self.capacity, self.pipe) {
-            (Some(n), _) => n,
+            (Some(n), _) => ring(n),
             (None, Pipe::Base | Pipe::Zc) => ring(KERNEL),
             (None, Pipe::Lp | Pipe::LpZc) => 512 << 10,
             (None, Pipe::Auto) => 0,
+        }
+    }
+    /// Of a pipe that is no larger than the kernel's: bytes that it takes; 0: what the ring has room for.
+    fn holds(&self) -> u32 {
+        match (self.capacity, self.pipe) {
+            (Some(n), _) if n > SLACK as u32 && n <= KERNEL => n,
+            (None, Pipe::Base | Pipe::Zc) => KERNEL,
+            _ => 0,
         }
     }
     /// Writes from here on may be direct; 0: none.
@@ -206,14 +214,14 @@ impl Rings {
 /// Bytes that a pipe of the kernel holds.
 const KERNEL: u32 = 64 << 10;
 
-/// The ring for `n` bytes, a power of two. Where the kernel's own pipe would take all of them, written one by one, the ring does too:
-/// what it keeps free for a pump comes on top.
+/// The ring for `n` bytes, a power of two. Where the kernel's own pipe would take all of them, written one by one, the ring has room for
+/// them too: what it keeps free for a pump comes on top.
 const fn ring(n: u32) -> u32 {
     let more = if n <= KERNEL { SLACK as u32 } else { 0 };
     (n + more).next_power_of_two()
 }
 
-/// The ring for a size from 4 KiB to 8 MiB.
+/// A size from 4 KiB to 8 MiB.
 fn size(text: &str) -> Result<u32, String> {
     let unit = match text.chars().last() {
         Some('k' | 'K') => 1 << 10,
@@ -228,7 +236,7 @@ fn size(text: &str) -> Result<u32, String> {
     if !(4 << 10..=RING_MOST as u32).contains(&n) {
         return Err("from 4K to 8M".into());
     }
-    Ok(ring(n))
+    Ok(n)
 }
 
 /// The shared memory of a run.
@@ -257,6 +265,9 @@ pub struct Memory {
     /// Of each ring; 0: by policy.
     #[arg(skip)]
     pub ring_bytes: u32,
+    /// Bytes that a pipe takes; 0: what its ring has room for.
+    #[arg(skip)]
+    pub holds: u32,
     /// Direct writes from so many bytes on; 0: none.
     #[arg(skip)]
     pub direct_from: u32,
@@ -274,6 +285,7 @@ impl Default for Memory {
             high: None,
             decay: 300,
             ring_bytes: 0,
+            holds: 0,
             direct_from: 0,
         }
     }
@@ -401,6 +413,7 @@ fn told<T: FromArgMatches>(words: &ArgMatches) -> T {
 fn run(mut told: Run) -> i32 {
     // Figures of its own are figures of a domain of its own.
     told.memory.ring_bytes = told.ring.bytes();
+    told.memory.holds = told.ring.holds();
     told.memory.direct_from = told.ring.direct_from();
     told.memory.private |= !told.memory.is_usual() || !told.ring.is_usual();
     let forbidden = told.forbid.iter().fold(0, |all, f| all | f.flag());

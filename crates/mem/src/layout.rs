@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -174,6 +174,8 @@ pub struct Header {
     pub shared_lines: AtomicU32,
     /// Bytes of every ring, a power of two; 0: as the policy has it.
     pub ring_bytes: AtomicU32,
+    /// Bytes that a pipe takes, K's among them, if that is less than its ring has room for; 0: it is not.
+    pub holds: AtomicU32,
     /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.
     pub direct_from: AtomicU32,
     /// Bytes by which channels may make the kernel's pipes larger when they give their bytes back, all together (0: no

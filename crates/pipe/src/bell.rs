@@ -79,7 +79,9 @@ pub(crate) fn long(
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
-    let more = (rest - first).min(ring.room() as usize).min(AT_ONCE);
+    let more = (rest - first)
+        .min(ring.cap(w.want, true) as usize)
+        .min(AT_ONCE);
     // I10: with nothing behind it K's chunk stands at R too, and is never pumped.
     let more = match more {
         0 => 0,

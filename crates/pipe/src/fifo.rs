@@ -32,7 +32,8 @@ pub fn strangers(ch: &Channel, fd: usize) -> bool {
 }
 
 /// Of a FIFO whose ring is full: its oldest bytes into K, of the `used` that it holds from `r` on. So K is full for whoever must wait
-/// for room, and whoever reads K, be it a stranger who has just opened the FIFO, finds what comes next. Under the writers' lock.
+/// for room, and whoever reads K, be it a stranger who has just opened the FIFO, finds what comes next. Of any pipe that is to take no
+/// more than it has: K is full then, and nothing has been added. Under the writers' lock.
 /// `None`: a reader is at work; false: there are bytes of a stranger in K.
 pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
     let ring = ch.ring(&me.domain)?;

@@ -220,7 +220,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     if !m.valid() {
         return true;
     }
-    if m.p() != pos || pos - r > ring.room() {
+    if m.p() != pos || pos - r > ring.bytes() - SLACK {
         return false;
     }
     let held = file::fionread(fd);

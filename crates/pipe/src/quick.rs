@@ -214,7 +214,7 @@ fn append(
     let Some(ring) = ch.ring(&me.domain) else {
         return false;
     };
-    let room = ring.room().min(most);
+    let room = ring.cap(n, false).min(most);
     // R of any time says too little room at most.
     let mut r = ch.writer.0.seen.load(Relaxed);
     // A peer may have written anything there.
@@ -249,7 +249,7 @@ fn append(
     if let Some(began) = began {
         policy::ended(me, ch, (pos, n), began);
     }
-    let left = ring.room() - used - n as u64;
+    let left = ring.room().saturating_sub(used + n as u64);
     let next = (to.wrapping_add(n), wrap - n);
     *lease = WriteLease::after(
         me,

@@ -48,10 +48,27 @@ impl<'a> Ring<'a> {
     pub fn lap(self) -> u64 {
         self.lap as u64
     }
-    /// The most that writers put into it: the rest is room for a pump.
+    /// The most that long writes put into it, where K is empty.
     #[inline]
     pub fn room(self) -> u64 {
-        self.bytes as u64 - SLACK
+        self.cap(PIPE_BUF, false)
+    }
+    /// The most that lies in it after a write of `want` bytes: what is above is room for a pump. Where the domain says how much a pipe takes,
+    /// K's part counts too: a page if it is `placed`, else as much as this write would put there.
+    #[inline]
+    pub fn cap(self, want: usize, placed: bool) -> u64 {
+        let room = self.bytes as u64 - SLACK;
+        match u64::from(self.domain.header().holds.load(Relaxed)) {
+            0 => room,
+            holds if placed => room.min(holds.saturating_sub(SLACK)),
+            holds => room.min(holds.saturating_sub(SLACK.min(want as u64))),
+        }
+    }
+    /// Whether a write of `want` bytes, put into K where `used` bytes lie in the ring, would make them more than the pipe is to take: it was
+    /// opened full, or filled by shorter ones.
+    pub fn is_over(self, used: u64, want: usize) -> bool {
+        let holds = u64::from(self.domain.header().holds.load(Relaxed));
+        holds != 0 && used + SLACK.min(want as u64) > holds
     }
     /// The number of the table's entry for position `at`.
     #[inline]

@@ -179,7 +179,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             lock::drop(me, ch);
             return Some(Step::Native);
         };
-        let cap = ring.room().min(most);
+        let cap = ring.cap(w.want, m.valid()).min(most);
         // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
         // if that is not enough.
         let mut r = ch.writer.0.seen.load(Relaxed);
@@ -298,7 +298,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         if ch.t() != t {
             continue;
         }
-        if !m.valid() && ch.is_fifo() && used > 0 {
+        if !m.valid() && used > 0 && (ch.is_fifo() || ring.is_over(used, w.want)) {
             match fifo::to_front(me, ch, fd, r, used) {
                 Some(true) => continue,
                 Some(false) => {
