@@ -147,7 +147,7 @@ impl Carried {
 
     /// The position behind what this process has just written, or what others have since.
     pub fn written(&self) -> u64 {
-        let r = self.channel.writer.0.seen.load(Relaxed);
+        let r = self.channel.writer.0.seen_r();
         let kept = kept::remembered(&self.me(false), self.channel);
         kept.unwrap_or_else(|| self.channel.t()).wide(r)
     }

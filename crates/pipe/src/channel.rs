@@ -6,7 +6,7 @@ use crate::beside;
 use crate::direct::Offer;
 use crate::policy;
 use crate::ring::DIRECT;
-use crate::word::{H, M, T};
+use crate::word::{H, M, POS, T};
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNEL_BYTES;
 use byway_mem::layout::flags::NO_FIFO;
@@ -132,6 +132,11 @@ impl ReaderSide {
     }
 }
 impl WriterSide {
+    /// The last R that a writer saw. A peer may have written anything there: it is a position in any case.
+    #[inline]
+    pub fn seen_r(&self) -> u64 {
+        self.seen.load(Relaxed) & POS
+    }
     #[inline]
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);

@@ -220,7 +220,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
     if !m.valid() {
         return true;
     }
-    if m.p() != pos || pos - r > ring.bytes() - SLACK {
+    if m.p(r) != pos || pos - r > ring.bytes() - SLACK {
         return false;
     }
     let held = file::fionread(fd);
@@ -318,13 +318,13 @@ fn spill_elsewhere(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
 fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     let tmp_fd = tmp.unwrap_or(fd);
     let size = ch.facts.0.size.load(Relaxed) as usize;
-    if ch.m().valid() && ch.m().p() > r {
+    if ch.m().valid() && ch.m().p(r) > r {
         pump_locked(ch, tmp_fd, r, me);
     }
     let pos = ch.t().wide(r);
     let n = (pos - r) as usize;
     let ring = ch.ring(&me.domain).filter(|x| pos - r <= x.bytes());
-    let own = if ch.m().valid() && ch.m().p() == r {
+    let own = if ch.m().valid() && ch.m().p(r) == r {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
         0

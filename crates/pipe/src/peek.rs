@@ -26,7 +26,7 @@ pub fn hold(me: &Me, ch: &Channel) -> Option<Held> {
     }
     let ring = ch.ring(&me.domain)?;
     let (r, w) = (h.r(), t.wide(h.r()));
-    let end = if m.valid() { m.p().min(w) } else { w };
+    let end = if m.valid() { m.p(r).min(w) } else { w };
     // More than a ring: a state that none of us writes.
     if end <= r || w - r > ring.bytes() || !lock::try_hold(me, ch, r, H::KR) {
         return None;
@@ -58,7 +58,7 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, held: Held, n: usize) {
     };
     // As a read: at half a writer that sleeps on a full ring goes on.
     let low = t.wide(r) - r <= ring.bytes() / 2 || ch.writer.0.sleeper.load(Relaxed) == me.tid;
-    if n > 0 && m.valid() && low && m.p() == t.wide(r) {
+    if n > 0 && m.valid() && low && m.p(r) == t.wide(r) {
         handback::pump(me, ch, fd);
     }
 }

@@ -362,7 +362,7 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
     let h = h - h / 4;
     w.offers.store(h, Relaxed);
     if h < 64 {
-        let penalty = (2 * w.penalty.load(Relaxed)).clamp(64, 8192);
+        let penalty = w.penalty.load(Relaxed).saturating_mul(2).clamp(64, 8192);
         w.penalty.store(penalty, Relaxed);
         w.skip.store(penalty, Relaxed);
     }
@@ -409,7 +409,7 @@ pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
     let since = w.since.load(Relaxed);
     let area = if me.rseq { rseq::area() } else { None };
     if since & OFTEN != 0 && !since.is_multiple_of(UNTIMED) && area.is_some_and(|a| a.is_marked()) {
-        w.since.store(since + 1, Relaxed);
+        w.since.store(since.wrapping_add(1), Relaxed);
         return false;
     }
     let spent = clock::now().wrapping_sub(w.looked.load(Relaxed));

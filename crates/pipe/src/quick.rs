@@ -216,15 +216,14 @@ fn append(
     };
     let room = ring.cap(n, false).min(most);
     // R of any time says too little room at most.
-    let mut r = ch.writer.0.seen.load(Relaxed);
-    // A peer may have written anything there.
-    let mut used = t.w().wrapping_sub(r as u32) as u64;
-    let pos = r.wrapping_add(used);
+    let mut r = ch.writer.0.seen_r();
+    let pos = t.wide(r);
+    let mut used = pos - r;
     if used + n as u64 > room && n >= policy::ROOM {
         // Beside so long a copy the way of H's line is short.
         r = ch.h().r();
         ch.writer.0.seen.store(r, Relaxed);
-        used = t.w().wrapping_sub(r as u32) as u64;
+        used = t.wide(r) - r;
     }
     if used + n as u64 > room || policy::may_offer(me, ch, n) || policy::is_to_shorten(ch) {
         return false;

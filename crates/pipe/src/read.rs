@@ -106,7 +106,7 @@ fn take(
             // Not a state that any of us writes: leave the channel alone.
             return Some(Step::Native);
         }
-        let lim = if m.valid() { m.p().min(w) } else { w };
+        let lim = if m.valid() { m.p(r).min(w) } else { w };
         ch.reader.0.seen.store(w, Relaxed);
         policy::reads_here(me, ch);
         if r < lim {
@@ -147,7 +147,7 @@ fn take(
             policy::looked(&ch.reader);
             // At half; or at once in a handler over that very write, which nobody else would wake.
             let low = w - (r + k as u64) <= ring.bytes() / 2;
-            if m.valid() && m.p() == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
+            if m.valid() && m.p(r) == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
                 handback::pump(me, ch, fd);
             }
             if *done == want {
@@ -155,7 +155,7 @@ fn take(
             }
             continue;
         }
-        if m.valid() && r == m.p() {
+        if m.valid() && r == m.p(r) {
             match drain(me, ch, fd, *at, want - *done, r, m) {
                 Drained::Bytes(k) => {
                     at.advance(k);

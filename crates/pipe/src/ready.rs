@@ -136,7 +136,7 @@ pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
             // Not a state that any of us writes.
             return pipe_space(fd);
         }
-        let room = if m.valid() && r < m.p() {
+        let room = if m.valid() && r < m.p(r) {
             0
         } else {
             ring.room().saturating_sub(used)

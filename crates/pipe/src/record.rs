@@ -230,7 +230,7 @@ pub fn from_kernel<'a>(
     spare: &'a mut [MaybeUninit<u8>; MOST],
 ) -> Pulled<'a> {
     let (h, t, m) = (ch.h(), ch.t(), ch.m());
-    if t.closed() || t.nsl() > 0 || h.held() || !m.valid() || m.p() != h.r() {
+    if t.closed() || t.nsl() > 0 || h.held() || !m.valid() || m.p(h.r()) != h.r() {
         return Pulled::Nothing;
     }
     let mut head = [0u8; HEAD];

@@ -117,7 +117,7 @@ impl T {
     pub fn nobody(self) -> T {
         T(self.0 & !((Self::MOST * Self::NSL) | (Self::MOST * Self::KW)))
     }
-    /// W as a full position, given a read position not more than 2^32 behind.
+    /// W as a full position, where R is `r`, not more than 2^32 behind.
     pub fn wide(self, r: u64) -> u64 {
         r + self.w().wrapping_sub(r as u32) as u64
     }
@@ -160,8 +160,12 @@ impl M {
     pub fn valid(self) -> bool {
         self.0 & Self::VALID != 0
     }
-    pub fn p(self) -> u64 {
-        self.0 & POS
+    /// P as a full position, where R is `r`: 2^40 bytes of stream begin the positions anew, and K's bytes may stand beyond that where R does
+    /// not yet. A place that R has passed is R.
+    pub fn p(self, r: u64) -> u64 {
+        const UNUSED: u32 = POS.leading_zeros();
+        let ahead = (self.0.wrapping_sub(r) << UNUSED) as i64 >> UNUSED;
+        r + ahead.max(0) as u64
     }
     pub fn seq(self) -> u64 {
         self.0 >> 40 & Self::SEQ

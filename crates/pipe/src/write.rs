@@ -182,7 +182,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         let cap = ring.cap(w.want, m.valid()).min(most);
         // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
         // if that is not enough.
-        let mut r = ch.writer.0.seen.load(Relaxed);
+        let mut r = ch.writer.0.seen_r();
         if m.valid() || t.nsl() > 0 || t.wide(r) - r + rest as u64 > cap {
             r = ch.h().r();
             ch.writer.0.seen.store(r, Relaxed);
@@ -242,7 +242,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             }
         }
         let used = t.wide(r) - r;
-        let behind = m.valid() && r < m.p();
+        let behind = m.valid() && r < m.p(r);
         let room = if behind {
             0
         } else {
