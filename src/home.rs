@@ -229,7 +229,7 @@ fn create(path: &Path) -> io::Result<Domain> {
     let (h, relaxed) = (d.header(), Ordering::Relaxed);
     // No service: the first process of the name space stands for it, and lives as long as anybody here.
     h.creator.store(1, relaxed);
-    h.cpus.store(process::allowed_cpus(), relaxed);
+    h.cpus.store(folder::quota::cpus(), relaxed);
     h.cycles_per_us.store(cycles_per_us(), relaxed);
     h.may_promise.store(folder::pipes::budget(), relaxed);
     // ORDER: the rest of the header before the mark that makes it a domain.

@@ -107,8 +107,53 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   is "setuid reads the rest" "$(as "$home/byway" run -- bash -c 'cat text | { read -r _; ./cat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
   as "$home/byway" run -- ./deopt >deopt.out 2>&1; status=$?
   is "what needs the real pipe, without root: $(grep "^not ok" deopt.out)" $status 0
+  # A FIFO as mkfifo(1) makes it, which others may open: carried too; and one of them, whom /proc does not show, gets what nobody takes.
+  # shellcheck disable=SC2016
+  as "$home/byway" run --explain -- sh -c 'umask 022; mkfifo nobody/f; head -c 30M /dev/zero >nobody/f & md5sum <nobody/f' >out 2>err
+  is "a FIFO of mode 644" "$(cat out)" "$(head -c 30M /dev/zero | md5sum)"
+  is "a FIFO of mode 644 is carried, without root" "$(grep -c "fifo:.* [1-9][0-9]* bytes carried" err)" 1
+  mkfifo -m 666 "$home/f"
+  # shellcheck disable=SC2016
+  as "$home/byway" run --explain -- sh -c 'head -c 3M /dev/zero >f & md5sum <f' >out 2>err
+  is "a FIFO of root's" "$(cat out)" "$(head -c 3M /dev/zero | md5sum)"
+  has "a FIFO of root's" "$(cat err)" "the FIFO is another user's"
+  cat >"$home/unseen.py" <<'P'
+import os, time
+f = "nobody/g"
+os.mkfifo(f, 0o644)
+def until(name):
+    while not os.path.exists("nobody/" + name): time.sleep(0.01)
+def said(name): open("nobody/" + name, "w").close()
+if os.fork() == 0:
+    r, n = os.open(f, os.O_RDONLY), 0
+    while n < 1 << 20: n += len(os.read(r, min(65536, (1 << 20) - n)))
+    said("read")
+    until("done")
+    os._exit(0)
+w = os.open(f, os.O_WRONLY)
+for _ in range(256): os.write(w, bytes(4096))
+until("read")
+for i in range(50): os.write(w, bytes([i]) * 1000)
+said("written")
+until("done")
+os.wait()
+P
+  as "$home/byway" run --explain -- python3 unseen.py 2>err & run=$!
+  until [ -e "$home/nobody/written" ] || ! kill -0 $run 2>/dev/null; do sleep 0.02; done
+  is "who is not seen reads what nobody takes" "$(timeout 20 head -c 50000 "$home/nobody/g" | md5sum)" "$(python3 -c 'import sys
+for i in range(50): sys.stdout.buffer.write(bytes([i]) * 1000)' | md5sum)"
+  touch "$home/nobody/done"; wait $run
+  is "of a FIFO that was carried" "$(grep -c "fifo:.* [1-9][0-9]* bytes carried" err)" 1
   rm -rf "$home"
 fi
+# The time of one CPU on a machine of several: nobody waits awake on the other. Where a control group can be made here.
+group=/sys/fs/cgroup/cpu/byway-test-$$
+if [ "$(nproc)" -gt 1 ] && mkdir "$group" 2>/dev/null && echo 100000 >"$group/cpu.cfs_quota_us" 2>/dev/null; then
+  in_group() { sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@"; }
+  has "the time of one CPU" "$(in_group "$byway" doctor)" "the time of one (its control group's limit): no spinning"
+  is "a pipeline in it" "$(in_group "$byway" run --private -- bash -c 'cat text | cat | md5sum')" "$sum"
+fi
+[ ! -d "$group" ] || rmdir "$group"
 if command -v go >/dev/null 2>&1; then
   mkdir g; cat >g/main.go <<'G'
 package main
@@ -191,6 +236,13 @@ if stranger: os.kill(stranger, signal.SIGKILL)
 P
 is "woken on one CPU" "$(taskset -c 0 "$byway" run -- python3 woken.py 1)" "at once"
 for size in 1 4096; do is "woken by $size bytes beside a stranger" "$(taskset -c 0 "$byway" run -- python3 woken.py $size beside)" "at once"; done
+# What the conformance programs find of FIFOs they find of carried ones.
+for name in fifo_io fifo_wrap; do
+  cc -O2 -pthread -w -o $name "$here/conformance/$name.c"
+  "$byway" run --explain -- ./$name >out 2>err
+  is "$name" "$(grep -c "^not ok" out)" 0
+  is "FIFOs of $name that were carried: $(grep -c "fifo:.* [1-9][0-9]* bytes carried" err)" $(($(grep -c "fifo:.* [1-9][0-9]* bytes carried" err) >= 10)) 1
+done
 # FIFOs between runs: started in either order; the run that serves them all ends, or is killed, in between.
 carried() { grep -q "fifo:.* [1-9][0-9]* bytes carried" "$1" && echo yes || cat "$1"; }
 mkfifo -m 600 ff; big=$(head -c 300M /dev/zero | md5sum)

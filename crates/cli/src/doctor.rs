@@ -86,14 +86,17 @@ fn machine() -> i32 {
         true,
         &format!("process_vm_readv: {} (not needed yet)", vm_readv()),
     );
-    let cpus = byway_sys::process::allowed_cpus();
-    f.say(
-        true,
-        &format!(
-            "{cpus} CPU{}",
-            if cpus == 1 { ": no spinning" } else { "s" }
-        ),
+    let (cpus, time) = (
+        byway_sys::process::allowed_cpus(),
+        byway_folder::quota::cpus(),
     );
+    let how = match (cpus, time) {
+        (1, _) => ": no spinning".into(),
+        (_, 1) => "s, and the time of one (its control group's limit): no spinning".into(),
+        _ if time < cpus => format!("s, and the time of {time} (its control group's limit)"),
+        _ => "s".into(),
+    };
+    f.say(true, &format!("{cpus} CPU{how}"));
     match run::prepare(0, &Memory::default()) {
         Ok(_) => f.say(true, &format!("cache {}", run::cache_folder().display())),
         Err(why) => f.say(false, &why),

@@ -47,7 +47,7 @@ impl Run {
             }
             sweep(&dir);
             native::sweep(&dir);
-            let cpus = byway_sys::process::allowed_cpus();
+            let cpus = byway_folder::quota::cpus();
             let found = if memory.private || flags != 0 {
                 None
             } else {
@@ -144,7 +144,7 @@ impl Run {
             .store(if shared { flags::SHARED } else { flags }, relaxed);
         members::enter(&domain, std::process::id());
         h.creator.store(std::process::id(), relaxed);
-        h.cpus.store(byway_sys::process::allowed_cpus(), relaxed);
+        h.cpus.store(byway_folder::quota::cpus(), relaxed);
         h.cycles_per_us.store(cycles_per_us(), relaxed);
         h.low_kib.store(memory.low() << 10, relaxed);
         h.high_kib.store(memory.high() << 10, relaxed);
@@ -237,6 +237,10 @@ impl Run {
                 "; then the kernel's: passed to another process, or used by a vfork child"
             }
             Why::NotTakingPart => "; then the kernel's: a program that cannot take part",
+            Why::AnotherUsers => "; the kernel's: the FIFO is another user's",
+            Why::Unwatched => {
+                "; the kernel's: nobody could watch who opens it (fs.inotify.max_user_watches, no right to read it)"
+            }
             Why::Memory => "; then the kernel's: no shared memory",
             Why::Address => "; then the kernel's: a bad address",
             Why::Vector => "; then the kernel's: a long or empty list of buffers",

@@ -6,7 +6,7 @@
 //! ```
 //! Invariant: a FIFO is Known only while an inotify watch of it, older than the look, tells of every open(2). The event
 //! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
-//! the FIFO's order kept (docs/fifo.md).
+//! the FIFO's order kept (docs/fifo.md). Whoever /proc does not show, another user, or a keeper of secrets, is such an opener for good.
 //! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
 use crate::members;
 use crate::service::{me, user};
@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 /// that followed: who is between fork or exec and its first step soon does take part.
 const AGAIN: Duration = Duration::from_millis(5);
 const MOST_DOUBLED: u32 = 7;
+/// Bytes that nobody takes for so long are the kernel's: whoever waits for them may be one whom /proc does not show.
+const UNREAD: Duration = Duration::from_millis(200);
 
 /// The FIFOs of a domain.
 pub struct Fifos {
@@ -48,6 +50,8 @@ struct State {
     watches: HashMap<i32, (usize, (u64, u64))>,
     /// Slots that were looked at in vain: how often in a row, and when next.
     refused: HashMap<usize, (u32, Instant)>,
+    /// Slots with unread bytes: H, and since when it is that.
+    unread: HashMap<usize, (u64, Instant)>,
     watcher: bool,
 }
 
@@ -100,14 +104,23 @@ impl Fifos {
                 h.prove.store(1, Relaxed);
                 continue;
             }
-            let known = self.watch(&mut state, i, key) && !self.others_hold(key);
+            // Its reader may be one whom /proc does not show, who would find nothing in K.
+            let is_read = ch.reader.0.name[0].load(Relaxed) != 0;
+            let known = match is_read {
+                false => Err(Why::NotYet),
+                true => self.watch(&mut state, i, key).and_then(|()| {
+                    let others = self.others_hold(key);
+                    (!others).then_some(()).ok_or(Why::NotTakingPart)
+                }),
+            };
+            let why = known.err().unwrap_or(Why::NotYet);
+            ch.facts.0.why.store(why as u8, Relaxed);
+            let known = known.is_ok();
             let now = if known {
                 state.refused.remove(&i);
-                ch.facts.0.why.store(Why::NotYet as u8, Relaxed);
                 Holders::Known
             } else {
                 state.refuse(i);
-                ch.facts.0.why.store(Why::NotTakingPart as u8, Relaxed);
                 Holders::Unknown
             };
             // ORDER: the look before what it found.
@@ -120,10 +133,35 @@ impl Fifos {
         }
     }
 
-    /// Has every later open of the FIFO told.
-    fn watch(&self, state: &mut State, slot: usize, key: (u64, u64)) -> bool {
+    /// Gives what nobody has taken for a while to the kernel: no look tells whether all who hold the FIFO can be seen.
+    pub fn stir(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched: Vec<_> = state.watches.values().copied().collect();
+        for (slot, key) in watched {
+            let Some(ch) = Channel::at(self.domain, slot) else {
+                continue;
+            };
+            let (t, h) = (ch.t(), ch.h());
+            let lies = !t.closed() && t.wide(h.r()) != h.r();
+            if !lies || registry::object(self.domain, slot) != Some(key) {
+                state.unread.remove(&slot);
+                continue;
+            }
+            let (was, since) = *state.unread.entry(slot).or_insert((h.0, Instant::now()));
+            if was != h.0 {
+                state.unread.insert(slot, (h.0, Instant::now()));
+            } else if since.elapsed() >= UNREAD {
+                state.unread.remove(&slot);
+                state.refuse(slot);
+                self.take_back(ch, key);
+            }
+        }
+    }
+
+    /// Has every later open of the FIFO told; why not.
+    fn watch(&self, state: &mut State, slot: usize, key: (u64, u64)) -> Result<(), Why> {
         if state.watches.values().any(|w| *w == (slot, key)) {
-            return true;
+            return Ok(());
         }
         // ORDER: pairs with the request.
         let asker = self.domain.header().asker.load(Acquire);
@@ -131,17 +169,18 @@ impl Fifos {
         let same = fs::metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == key);
         let name = CString::new(path.as_os_str().as_bytes());
         let (true, Ok(name)) = (same, name) else {
-            return false;
+            return Err(Why::NotYet);
         };
-        if !private(&path) {
-            return false;
+        if !is_own(&path) {
+            return Err(Why::AnotherUsers);
         }
         // SAFETY: `name` is a C string; IN_OPEN follows the link to the FIFO itself.
         let wd = unsafe { libc::inotify_add_watch(self.inotify, name.as_ptr(), libc::IN_OPEN) };
-        if wd >= 0 {
-            state.watches.insert(wd, (slot, key));
+        if wd < 0 {
+            return Err(Why::Unwatched);
         }
-        wd >= 0
+        state.watches.insert(wd, (slot, key));
+        Ok(())
     }
 
     /// Whether somebody who takes no part has the FIFO open.
@@ -375,9 +414,9 @@ fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))
     });
 }
 
-/// Whether nobody can hold the FIFO whom this user does not see: root sees all, others only what is theirs alone.
-fn private(path: &Path) -> bool {
+/// Whether the FIFO is this user's: one of another's is more often read by somebody whom this user does not see.
+fn is_own(path: &Path) -> bool {
     // SAFETY: geteuid has no preconditions.
     let uid = unsafe { libc::geteuid() };
-    uid == 0 || fs::metadata(path).is_ok_and(|m| m.uid() == uid && m.mode() & 0o066 == 0)
+    uid == 0 || fs::metadata(path).is_ok_and(|m| m.uid() == uid)
 }

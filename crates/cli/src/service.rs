@@ -100,6 +100,7 @@ impl Service {
             return;
         }
         self.tended = Instant::now();
+        self.fifos.stir();
         let u = user(d);
         let me = me(&u);
         let tight = reclaim::band(&d) == Band::Shrink;

@@ -6,6 +6,7 @@
 pub mod descriptors;
 pub mod native;
 pub mod pipes;
+pub mod quota;
 
 use std::fs::{self, File};
 use std::io;

@@ -246,6 +246,8 @@ pub enum Why {
     Credentials = 10,
     Damaged = 11,
     ReaderGone = 12,
+    AnotherUsers = 13,
+    Unwatched = 14,
 }
 
 /// What is known of those who hold a FIFO, which anybody may open.
@@ -269,7 +271,7 @@ pub const FIFO_SIZE: usize = 32768;
 impl From<u8> for Why {
     fn from(n: u8) -> Why {
         use Why::*;
-        const ALL: [Why; 13] = [
+        const ALL: [Why; 15] = [
             NotYet,
             Readiness,
             SecondReader,
@@ -283,6 +285,8 @@ impl From<u8> for Why {
             Credentials,
             Damaged,
             ReaderGone,
+            AnotherUsers,
+            Unwatched,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }
