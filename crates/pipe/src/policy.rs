@@ -45,6 +45,13 @@ const UNTIMED: u32 = 64;
 const WRITES_PER_US: u64 = 4;
 /// Bells in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
+/// On one CPU, bells that one write which woke nobody makes good; on more of them, all. Who wakes another there may lose the CPU to it before it
+/// waits itself, and finds the answer in the ring: that saves little.
+const FLOW: u32 = 4;
+/// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
+const LEARNED: u64 = 64 * 1024;
+/// Longer writes than that are worth a ring, whoever else wants the CPU.
+const BESIDE: usize = 16 * 1024;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
 /// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two clusters: in one,
@@ -289,8 +296,8 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
     if me.cpus > 1 {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
-    if n > PIPE_BUF {
-        flowed(w);
+    if n > PIPE_BUF && !(n <= BESIDE && me.cpus == 1 && is_shared(me)) {
+        flowed(me, w, n);
         return false;
     }
     let bells = w.0.bells.load(Relaxed).saturating_add(1);
@@ -302,6 +309,13 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
     let worth = w.0.worth.load(Relaxed).saturating_mul(4);
     w.0.worth.store(worth.clamp(1 << 10, 1 << 20), Relaxed);
     true
+}
+
+/// Whether a stranger has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a longer write's first
+/// PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it at once.
+fn is_shared(me: &Me) -> bool {
+    let (now, cpu) = clock::now_cpu();
+    me.domain.header().noyield_until[cpu as usize % 64].load(Relaxed) > now
 }
 
 /// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader
@@ -322,14 +336,17 @@ pub fn to_ring(me: &Me, ch: &Channel, n: usize) -> Option<T> {
     (t.nsl() > 0 || t.closed()).then_some(t)
 }
 
-/// A write that woke nobody: a ring is worth having.
+/// A write of `n` bytes that woke nobody: a ring is worth having. After they were counted.
 #[inline]
-pub fn flowed(w: &Line<WriterSide>) {
-    if w.0.bells.load(Relaxed) != 0 {
-        w.0.bells.store(0, Relaxed);
+pub fn flowed(me: &Me, w: &Line<WriterSide>, n: usize) {
+    let bells = w.0.bells.load(Relaxed);
+    if bells != 0 {
+        let left = if me.cpus == 1 { FLOW } else { u32::MAX };
+        w.0.bells.store(bells.saturating_sub(left), Relaxed);
+        return;
     }
     let worth = w.0.worth.load(Relaxed);
-    if worth != 0 {
+    if worth != 0 && w.0.counted() % LEARNED < n as u64 {
         w.0.worth.store(worth / 2, Relaxed);
     }
 }

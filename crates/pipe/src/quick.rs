@@ -244,7 +244,7 @@ fn append(
     if !publish(ch, t, then, n, beside) {
         return false;
     }
-    policy::flowed(&ch.writer);
+    policy::flowed(me, &ch.writer, n);
     if let Some(began) = began {
         policy::ended(me, ch, (pos, n), began);
     }

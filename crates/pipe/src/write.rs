@@ -272,7 +272,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             let then = if over { t.without(T::RUNG) } else { t };
             if publish(ch, t, if last { then.with_wl(0) } else { then }, k, false) {
                 w.done += k;
-                policy::flowed(&ch.writer);
+                policy::flowed(me, &ch.writer, k);
                 if let Some(began) = began {
                     policy::ended(me, ch, (pos, k), began);
                 }

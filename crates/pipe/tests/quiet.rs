@@ -3,10 +3,12 @@
 //!
 //! Not here: the interleavings (models/quiet.pml), what programs see (tests/conformance/quiet.c).
 mod common;
-use byway_pipe::Me;
 use byway_pipe::channel::Channel;
+use byway_pipe::channel::PIPE_BUF;
 use byway_pipe::quiet::{self, Inside, Lease, WRITES};
+use byway_pipe::{Me, policy};
 use common::{Pipe, pipe};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// More writes than make a ring worth while that was left once.
@@ -160,4 +162,77 @@ fn a_lease_is_its_threads_own() {
         assert!(!other.join().unwrap());
     });
     assert!(quiet::read_again(p.me().tid, &mut lease).is_some());
+}
+
+/// How many writes of `n` bytes that each wake a reader it takes until the ring is left, if it is; `flows`: after so many one wakes nobody.
+fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
+    let (me, w) = (p.me(), &p.ch.writer);
+    for i in 1..1000 {
+        if policy::rang(&me, p.ch, n) {
+            return Some(i);
+        }
+        if flows.is_some_and(|f| i % f == 0) {
+            policy::flowed(&me, w, n);
+        }
+    }
+    None
+}
+
+/// Beside a stranger on one CPU a reader waits behind him for what follows the first PIPE_BUF bytes of a write; longer ones, and those of a
+/// CPU that nobody else wants, are worth a ring.
+#[test]
+fn left_where_a_stranger_wants_the_one_cpu() {
+    let on = |cpus| Pipe { cpus, ..pipe() };
+    let busy = |p: &Pipe| {
+        let until = &p.d.header().noyield_until;
+        until.iter().for_each(|u| u.store(u64::MAX, Relaxed));
+    };
+    for (cpus, strange, n, wanted) in [
+        (1, false, PIPE_BUF, Some(64)),
+        (1, false, PIPE_BUF + 1, None),
+        (1, true, PIPE_BUF + 1, Some(64)),
+        (1, true, 16 << 10, Some(64)),
+        (1, true, (16 << 10) + 1, None),
+        (2, true, PIPE_BUF + 1, None),
+        (2, true, PIPE_BUF, Some(64)),
+    ] {
+        let p = on(cpus);
+        if strange {
+            busy(&p);
+        }
+        assert_eq!(
+            bells_until_left(&p, n, None),
+            wanted,
+            "{cpus} {strange} {n}"
+        );
+    }
+    // One that found its answer there already: on one CPU that is chance.
+    assert_eq!(bells_until_left(&on(1), 100, Some(3)), None);
+    let some = bells_until_left(&on(1), 100, Some(16));
+    assert!(some.is_some_and(|n| (65..100).contains(&n)), "{some:?}");
+    assert_eq!(bells_until_left(&on(2), 100, Some(16)), None);
+}
+
+/// What it takes to open it again grows with each ring in vain, and a ring that is not makes it less, little by little.
+#[test]
+fn what_was_in_vain_is_remembered() {
+    let p = pipe();
+    let (me, w) = (p.me(), &p.ch.writer);
+    let worth = || w.0.worth.load(Relaxed);
+    for wanted in [1 << 10, 1 << 12, 1 << 14] {
+        assert!(bells_until_left(&p, 100, None).is_some());
+        assert_eq!(worth(), wanted);
+    }
+    let flow = |bytes: usize| {
+        for _ in 0..bytes / 1024 {
+            w.0.count(1024);
+            policy::flowed(&me, w, 1024);
+        }
+    };
+    flow(60 << 10);
+    assert_eq!(worth(), 1 << 14);
+    flow(64 << 10);
+    assert_eq!(worth(), 1 << 13);
+    flow(4 << 20);
+    assert_eq!(worth(), 0);
 }

@@ -4,7 +4,7 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
-use byway_pipe::channel::{Channel, Why};
+use byway_pipe::channel::{Channel, PIPE_BUF, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
@@ -185,8 +185,12 @@ fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
     if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.t().is_quiet() {
         return;
     }
-    let Some(k) = quiet::place(me) else { return };
     let writes = f.nr == nr::WRITE;
+    if writes && f.want > PIPE_BUF {
+        // Never quiet: what it would ask is asked in vain.
+        return;
+    }
+    let Some(k) = quiet::place(me) else { return };
     let q = &tls::get().quiet[usize::from(writes)];
     // What a handler says of another channel meanwhile is not mixed with this: `entry` would be the other's.
     q.fd.set(0);
