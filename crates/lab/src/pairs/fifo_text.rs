@@ -8,11 +8,13 @@
 use super::fifo::{self, COUNTS, Cell, SIZES};
 use super::text::short;
 use crate::record::Record;
+use crate::stats;
 
 const CSV: &str = include_str!("../../published/fifo_freebsd8_2009.csv");
 /// The metric of the means.
 pub const MEAN: &str = "elapsed_mean";
 /// The words that the published figures stand under, and what is said of them in the record.
+const SPREAD: &str = "spread of the middle half, %";
 const ELSEWHERE: &str = "published: FreeBSD 8, 2009";
 pub const SOURCE: &str = "published figures: FreeBSD 8.0-CURRENT on a Core 2 Quad 9400, July 2009, means of 100 runs, us \
      (Zhao Shuai, FIFO Optimization status 4): another machine and another system, no ratio is made with them";
@@ -89,7 +91,8 @@ pub fn counted(record: &Record) -> String {
 }
 
 /// How many runs there were, then a block for each backend: mean us of a run; beside it the published means, or how many times faster than the
-/// kernel's FIFO it is (medians of neighbouring runs). Cells that were not measured are a dash.
+/// kernel's FIFO it is (medians of neighbouring runs); then medians, and how far the middle half of the runs is spread. Cells that were not
+/// measured are a dash.
 pub fn table(record: &Record) -> Vec<String> {
     let source = fifo::RUNS;
     let mut lines = vec![
@@ -138,10 +141,36 @@ pub fn table(record: &Record) -> Vec<String> {
                 None => row(&name, |c| mean(size, c), |c| ratio(size, c)),
             });
         }
+        lines.push(format!(
+            "{:<41} | {SPREAD}",
+            format!("{backend}, median us")
+        ));
+        let of = |size, count| {
+            let id = Cell { size, count }.id();
+            record.results.iter().find(|r| {
+                r.case == id && r.backend == backend && r.metric != MEAN && r.unit == "us"
+            })
+        };
+        for size in SIZES {
+            lines.push(row(
+                &format!("{size}B"),
+                |c| of(size, c).map_or("-".into(), |r| whole(r.median)),
+                |c| of(size, c).map_or("-".into(), |r| spread(&r.samples.concat())),
+            ));
+        }
         lines.push(String::new());
     }
     lines.pop();
     lines
+}
+
+/// From the lower to the upper quartile, in percent of the median.
+fn spread(samples: &[f64]) -> String {
+    let at = |percent| stats::percentile(samples, percent);
+    match samples {
+        [] => "-".into(),
+        _ => format!("{:.0}", 100.0 * (at(75.0) - at(25.0)) / at(50.0)),
+    }
 }
 
 /// Without a fraction where there are two digits before it.
@@ -182,6 +211,8 @@ mod tests {
             for b in fifo::BACKENDS {
                 let metric = (MEAN, "us", None);
                 r.mean_row(&cell.id(), b.name, metric, &[vec![999_999.0]]);
+                let metric = ("elapsed", "us", None);
+                r.row(&cell.id(), b.name, metric, &[vec![90.0, 100.0, 110.0]]);
                 let (new, old) = ([vec![1.0]], [vec![99_999.0]]);
                 let over = ("kernel-fifo", &old[..]);
                 r.ratio(&cell.id(), "elapsed", Better::Less, (b.name, &new), over);
@@ -189,7 +220,7 @@ mod tests {
         }
         let full = table(&r);
         assert_eq!(empty.len(), full.len());
-        assert_eq!(full.len(), 2 + 4 * 10 - 1);
+        assert_eq!(full.len(), 2 + 4 * 18 - 1);
         assert_eq!(full[0], "means of 1 runs; the source's are of 100");
         for l in empty.iter().chain(&full) {
             assert!(l.len() < 80, "{l}");
@@ -197,6 +228,9 @@ mod tests {
         assert_eq!(full.iter().filter(|l| l.contains(ELSEWHERE)).count(), 2);
         assert!(full[4].starts_with("64B ") && full[10].starts_with("4096B "));
         assert!(full[10].ends_with("905902"));
+        assert!(full[11].ends_with(SPREAD));
+        let medians = "64B       100    100    100    100    100 |   10    10    10    10     10";
+        assert_eq!(full[12], medians);
     }
 
     #[test]
