@@ -40,7 +40,7 @@ int byway_pipe(byway_reader **reader, byway_writer **writer);
 /* The descriptor is the library's from now on, also if this fails. */
 int byway_reader_from_fd(int fd, byway_reader **reader);
 int byway_writer_from_fd(int fd, byway_writer **writer);
-/* Another handle of the same end, for another thread or a child. */
+/* Another handle of the same end, for another thread or a child. ENOTSUP: two receivers of a pipe that has no shared memory. */
 int byway_reader_clone(byway_reader *of, byway_reader **reader);
 int byway_writer_clone(byway_writer *of, byway_writer **writer);
 /* For poll(2) and its kind: it tells the truth after a call has failed with EAGAIN, until the next call. */
@@ -91,7 +91,7 @@ byway_grant *byway_reserve(size_t size);
 /* Writable until the grant is shared, sent, cloned or sliced. */
 void *byway_grant_data(byway_grant *grant);
 size_t byway_grant_size(byway_grant *grant);
-/* Ends the filling, with the first `size` bytes. */
+/* Ends the filling, with the first `size` bytes. If it fails the grant is as it was. */
 int byway_grant_share(byway_grant *grant, size_t size);
 byway_grant *byway_grant_clone(byway_grant *grant);
 byway_grant *byway_grant_slice(byway_grant *grant, size_t from, size_t size);

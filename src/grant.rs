@@ -109,20 +109,22 @@ impl WriteGrant {
     /// Ends the filling: from now on it can be sent, cloned and read, and nobody writes into it.
     ///
     /// # Errors
-    /// `OutOfMemory`: too many buffers are held and in flight (8,192 of this user's). `InvalidInput`: in a child that was forked
-    /// after it was reserved, which does not have it.
-    pub fn share(self) -> io::Result<Grant> {
+    /// The buffer, as it was, and an error. `OutOfMemory`: too many buffers are held and in flight (8,192 of this user's); try again when
+    /// some are gone. `InvalidInput`: in a child that was forked after it was reserved, which does not have it.
+    pub fn share(self) -> Result<Grant, ShareError> {
         let d = self.home.domain;
         let u = thread::user(d);
         if self.owner != u.who.pid {
-            return Err(io::Error::new(
+            let error = io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the buffer is the parent's that reserved it; reserve one after fork",
-            ));
+            );
+            return Err(ShareError { grant: self, error });
         }
         let near = NEAR.get().unwrap_or_else(|| u.who.tid.wrapping_mul(61));
         let Some(holding) = holdings::enter(&u, self.unit, u.who.pid, near) else {
-            return Err(no_entry());
+            let error = no_entry();
+            return Err(ShareError { grant: self, error });
         };
         // The next ones: entries that are passed on come free elsewhere.
         NEAR.set(Some(holding.entry + 1));
@@ -163,6 +165,27 @@ impl fmt::Debug for WriteGrant {
         f.debug_struct("WriteGrant")
             .field("len", &self.len)
             .finish()
+    }
+}
+
+/// A buffer that could not be shared, and why: what was filled is still there, and it may be tried again.
+#[derive(Debug)]
+pub struct ShareError {
+    /// What was to be shared.
+    pub grant: WriteGrant,
+    /// Why it was not.
+    pub error: io::Error,
+}
+
+impl fmt::Display for ShareError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "the buffer was not shared: {}", self.error)
+    }
+}
+impl std::error::Error for ShareError {}
+impl From<ShareError> for io::Error {
+    fn from(e: ShareError) -> io::Error {
+        e.error
     }
 }
 

@@ -58,7 +58,7 @@ mod writer;
 pub use buffered::Buffered;
 pub use duplex::{Duplex, duplex};
 pub use fifo::Fifo;
-pub use grant::{Grant, WriteGrant, reserve};
+pub use grant::{Grant, ShareError, WriteGrant, reserve};
 pub use reader::Reader;
 pub use receiver::Receiver;
 pub use records::{Message, records};

@@ -16,6 +16,15 @@ flags=(-Wall -Wextra -Werror -O1)
 shared=$(pkg-config --cflags --libs byway) static="$(pkg-config --cflags byway) $root/lib/libbyway.a $(pkg-config --static --libs-only-l byway | sed 's/-lbyway//')"
 export LD_LIBRARY_PATH=$root/lib
 
+# One version: the workspace's, Python's, the header's, the manual's.
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+is "a version" "$(grep -cx '[0-9]*\.[0-9]*\.[0-9]*' <<<"$version")" 1
+is "BYWAY_VERSION" "$(printf '#include <byway.h>\nBYWAY_VERSION\n' | cc -E -P -I"$root/include" - | tail -1)" "\"$version\""
+is "pkg-config's version" "$(pkg-config --modversion byway)" "$version"
+for f in python/Cargo.toml python/pyproject.toml; do is "$f" "$(grep -m1 '^version = ' "$f")" "version = \"$version\""; done
+is "python/byway" "$(grep '^__version__ = ' python/byway/__init__.py)" "__version__ = \"$version\""
+is "the manual's versions" "$(sed -n 's/^\.TH [^"]*"\([^"]*\)".*/\1/p' docs/man/*.3 | sort -u)" "byway $version"
+
 # What the header declares is what the library has, no more and no less.
 declared=$(cc -E -P -I"$root/include" "$root/include/byway.h" | grep -o 'byway_[a-z_]*(' | tr -d '(' | sort -u)
 exported=$(nm -D --defined-only "$root/lib/libbyway.so" | awk '$3 ~ /^byway_/ && $3 !~ /^byway_rseq/ {print $3}' | sort -u)
@@ -35,6 +44,13 @@ builds() { # what, command...
   builds "C++" g++ -std=gnu++17 -x c++ "${flags[@]}" -Wno-missing-field-initializers tests/native/c/check.c -o "$work/check-x" -x none $shared
 }
 for x in c s x; do is "check-$x" "$(ran "$work/check-$x" | sed 's/[0-9][0-9]* checks/checks/')" "0 checks"; done
+# Peers that are killed; and the table of buffers full, in a folder where nobody else needs an entry of it.
+mkdir -m 700 "$work/own"
+for p in death full; do
+  # shellcheck disable=SC2086
+  builds "$p" cc -std=gnu11 "${flags[@]}" "tests/native/c/$p.c" -o "$work/$p" $shared
+  is "$p" "$(BYWAY_SHM=$work/own ran "$work/$p" | sed 's/[0-9][0-9]* checks/checks/')" "0 checks"
+done
 is "static needs no libbyway.so" "$(ldd "$work/check-s" | grep -c libbyway)" 0
 
 # The same examples in each language say the same.

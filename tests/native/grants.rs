@@ -161,6 +161,40 @@ pub fn memory() {
 }
 
 #[test]
+fn what_cannot_be_shared_stays_the_callers() {
+    peer::apart("full");
+}
+pub fn full() {
+    // As many as the table has entries, for real.
+    let mut held = Vec::new();
+    let e = loop {
+        let mut w = byway::reserve(10).unwrap();
+        w.fill(7);
+        match w.share() {
+            Ok(g) => held.push(g),
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(held.len(), 8192);
+    assert_eq!(e.error.kind(), ErrorKind::OutOfMemory);
+    assert!(e.to_string().contains("drop some"), "{e}");
+    // It may be filled on, and tried again.
+    let mut w = e.grant;
+    assert_eq!(&w[..], [7; 10]);
+    w[0] = 8;
+    w = w.share().unwrap_err().grant;
+    let (mut r, mut s) = byway::records().unwrap();
+    let e = s.try_send(&[1; 5000]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::OutOfMemory);
+    held.pop();
+    s.send_grant(w.share().unwrap()).unwrap();
+    assert_eq!(
+        &r.message().unwrap().unwrap()[..],
+        [8, 7, 7, 7, 7, 7, 7, 7, 7, 7]
+    );
+}
+
+#[test]
 fn unread_ones_come_home() {
     peer::apart("unread");
 }

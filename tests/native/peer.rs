@@ -223,6 +223,7 @@ fn peer() {
         "sleepers" => crate::asleep::sleepers(),
         "watched" => crate::watching::watched(),
         "memory" => crate::grants::memory(),
+        "full" => crate::grants::full(),
         "unread" => crate::grants::unread(),
         "dead" => crate::grants::dead(),
         _ => panic!("no such role: {role}"),

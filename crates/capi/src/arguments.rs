@@ -1,18 +1,75 @@
 //! Pointers and times of a caller's, made into what Rust can hold.
 //!
-//! Invariant: null is an error where the header does not allow it, never a fault.
+//! Invariant: null is an error where the header does not allow it, never a fault. Of a pipe without shared memory at most one handle
+//! in this process receives records, and then it is the only one.
 use crate::error::failed;
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// struct byway_reader.
-pub struct Reader(pub native::Receiver);
+/// struct byway_reader: for bytes or for records, which its first call tells.
+pub struct Reader {
+    pub end: native::Receiver,
+    /// Records have been asked of it.
+    receives: bool,
+    /// One for each handle that is a clone of the same, or that it is a clone of.
+    handles: Arc<()>,
+}
+
+impl Reader {
+    pub fn new(of: native::Reader) -> Reader {
+        Reader {
+            end: native::Receiver::new(of),
+            receives: false,
+            handles: Arc::default(),
+        }
+    }
+
+    /// Another one. One that receives goes by the receiver's rule; before that it is an end for bytes, which may have several.
+    pub fn another(&mut self) -> io::Result<Reader> {
+        let end = match self.receives {
+            true => self.end.try_clone()?,
+            false => native::Receiver::new(self.end.reader().try_clone()?),
+        };
+        Ok(Reader {
+            end,
+            receives: self.receives,
+            handles: self.handles.clone(),
+        })
+    }
+
+    /// To receive records by.
+    #[inline]
+    pub fn receiver(&mut self) -> io::Result<&mut native::Receiver> {
+        if !self.receives {
+            self.begin()?;
+        }
+        Ok(&mut self.end)
+    }
+
+    /// The first call for records. What has been cloned before, for bytes, is held to the receiver's rule now. More handles than
+    /// are counted here cannot come meanwhile: a clone needs this one, or one that is counted.
+    #[cold]
+    fn begin(&mut self) -> io::Result<()> {
+        if Arc::strong_count(&self.handles) > 1
+            && !self.end.reader().is_carried()
+            && let Err(e) = self.end.try_clone()
+            && e.kind() == io::ErrorKind::Unsupported
+        {
+            return Err(e);
+        }
+        self.receives = true;
+        Ok(())
+    }
+}
+
 /// struct byway_writer.
 pub struct Writer(pub native::Sender);
 
-fn invalid(what: &str) -> io::Error {
+/// What is wrong with an argument.
+pub fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
@@ -22,7 +79,12 @@ fn invalid(what: &str) -> io::Error {
 /// Null, or got from here and not given back; no other thread uses it now.
 pub unsafe fn handle<'a, T>(p: *mut T) -> io::Result<&'a mut T> {
     // SAFETY: the caller's promise.
-    unsafe { p.as_mut() }.ok_or_else(|| invalid("a null pointer where a handle belongs"))
+    unsafe { p.as_mut() }.ok_or_else(no_handle)
+}
+
+/// Null, where a handle belongs.
+pub fn no_handle() -> io::Error {
+    invalid("a null pointer where a handle belongs")
 }
 
 /// A handle that the caller gives back; nothing for null.

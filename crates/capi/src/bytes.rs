@@ -1,7 +1,9 @@
 //! Pipes as streams of bytes.
-use crate::arguments::{Reader, Wait, Writer, bytes, count, descriptor, give, handle, room, taken};
+use crate::arguments::{
+    Reader, Wait, Writer, bytes, count, descriptor, give, handle, no_handle, room, taken,
+};
 use crate::error::{failed, status};
-use native::{Receiver, Sender};
+use native::Sender;
 use std::ffi::c_int;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -13,7 +15,7 @@ pub unsafe extern "C" fn byway_pipe(r: *mut *mut Reader, w: *mut *mut Writer) ->
     status(native::pipe().and_then(|(reader, writer)| {
         // SAFETY: the caller's promise; the first handle comes back if there is no place for the second.
         unsafe {
-            give(r, Reader(Receiver::new(reader)))?;
+            give(r, Reader::new(reader))?;
             give(w, Writer(Sender::new(writer))).inspect_err(|_| drop(taken(*r)))
         }
     }))
@@ -27,7 +29,7 @@ pub unsafe extern "C" fn byway_reader_from_fd(fd: c_int, r: *mut *mut Reader) ->
     status(unsafe {
         descriptor(fd)
             .and_then(native::Reader::from_fd)
-            .and_then(|x| give(r, Reader(Receiver::new(x))))
+            .and_then(|x| give(r, Reader::new(x)))
     })
 }
 
@@ -50,8 +52,8 @@ pub unsafe extern "C" fn byway_reader_clone(of: *mut Reader, r: *mut *mut Reader
     // SAFETY: the caller's promise.
     status(unsafe {
         handle(of)
-            .and_then(|h| h.0.reader().try_clone())
-            .and_then(|x| give(r, Reader(Receiver::new(x))))
+            .and_then(Reader::another)
+            .and_then(|x| give(r, x))
     })
 }
 
@@ -72,7 +74,7 @@ pub unsafe extern "C" fn byway_writer_clone(of: *mut Writer, w: *mut *mut Writer
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_reader_fd(r: *mut Reader) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { handle(r) }.map_or_else(failed, |h| h.0.as_raw_fd())
+    unsafe { handle(r) }.map_or_else(failed, |h| h.end.as_raw_fd())
 }
 
 /// # Safety
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn byway_writer_fd(w: *mut Writer) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_reader_is_carried(r: *mut Reader) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { handle(r) }.map_or_else(failed, |h| h.0.reader().is_carried().into())
+    unsafe { handle(r) }.map_or_else(failed, |h| h.end.reader().is_carried().into())
 }
 
 /// # Safety
@@ -121,12 +123,12 @@ pub unsafe extern "C" fn byway_writer_close(w: *mut Writer) {
 pub unsafe extern "C" fn byway_reader_into_fd(r: *mut Reader) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { taken(r) } {
-        Some(h) => {
-            h.0.into_inner()
-                .into_fd()
-                .map_or_else(failed, |fd| fd.into_raw_fd())
-        }
-        None => failed(std::io::Error::from_raw_os_error(libc::EINVAL)),
+        Some(h) => h
+            .end
+            .into_inner()
+            .into_fd()
+            .map_or_else(failed, |fd| fd.into_raw_fd()),
+        None => failed(no_handle()),
     }
 }
 
@@ -141,7 +143,7 @@ pub unsafe extern "C" fn byway_writer_into_fd(w: *mut Writer) -> c_int {
                 .into_fd()
                 .map_or_else(failed, |fd| fd.into_raw_fd())
         }
-        None => failed(std::io::Error::from_raw_os_error(libc::EINVAL)),
+        None => failed(no_handle()),
     }
 }
 
@@ -151,7 +153,7 @@ pub unsafe extern "C" fn byway_writer_into_fd(w: *mut Writer) -> c_int {
 pub unsafe extern "C" fn byway_read(r: *mut Reader, p: *mut u8, n: usize, ms: c_int) -> isize {
     // SAFETY: the caller's promise.
     let (h, b) = match unsafe { (handle(r), room(p, n)) } {
-        (Ok(h), Ok(b)) => (h.0.reader(), b),
+        (Ok(h), Ok(b)) => (h.end.reader(), b),
         (Err(e), _) | (_, Err(e)) => return failed(e) as isize,
     };
     count(match ms.into() {

@@ -1,7 +1,7 @@
 //! Bidirectional pipes.
 use crate::arguments::{Reader, Writer, handle, taken};
 use crate::error::status;
-use native::{Receiver, Sender};
+use native::Sender;
 use std::ffi::c_int;
 
 /// struct byway_end.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn byway_duplex(here: *mut End, there: *mut End) -> c_int 
         for (place, end) in [a, b].into_iter().zip(<[_; 2]>::from(native::duplex()?)) {
             let (r, w) = end.into_halves();
             *place = End {
-                reader: Box::into_raw(Box::new(Reader(Receiver::new(r)))),
+                reader: Box::into_raw(Box::new(Reader::new(r))),
                 writer: Box::into_raw(Box::new(Writer(Sender::new(w)))),
             };
         }

@@ -29,10 +29,49 @@ pub fn number(e: &io::Error) -> c_int {
     }
 }
 
+/// What to try where the error itself is no more than the kernel's number, or its kind.
+fn remedy(number: c_int) -> Option<&'static str> {
+    Some(match number {
+        libc::EAGAIN => {
+            "nothing is there, or no room; wait for the descriptor, or call with a time"
+        }
+        libc::EINTR => "a signal handler ran meanwhile; call again",
+        libc::EMSGSIZE => {
+            "the record is longer than the buffer, and still there; receive it into a larger one, or by byway_receive_grant"
+        }
+        libc::EMFILE => {
+            "this process has no descriptor free; close some, or raise its limit (ulimit -n)"
+        }
+        libc::ENFILE => {
+            "no process of this machine has a descriptor free; close some (fs.file-max)"
+        }
+        libc::EBADF => "pass the number of a descriptor that is open",
+        libc::EPERM => {
+            "an object that is always ready, as a regular file, needs no queue; call on it at once"
+        }
+        libc::ENOSPC => {
+            "the folder for shared memory, or the kernel's table of watches, is full; take fewer"
+        }
+        _ => return None,
+    })
+}
+
+/// What happened, and what to try.
+fn sentence(e: &io::Error) -> String {
+    let text = e.to_string();
+    match remedy(number(e)).filter(|_| e.get_ref().is_none()) {
+        Some(todo) => format!(
+            "{}: {todo}",
+            text.split(" (os error").next().unwrap_or(&text)
+        ),
+        None => text,
+    }
+}
+
 /// Tells of an error: -1 for the caller.
 pub fn failed(e: io::Error) -> c_int {
     let n = number(&e);
-    let text = CString::new(e.to_string()).unwrap_or_default();
+    let text = CString::new(sentence(&e)).unwrap_or_default();
     LAST.with(|l| *l.borrow_mut() = text);
     // SAFETY: the calling thread's errno.
     unsafe { *libc::__errno_location() = n };

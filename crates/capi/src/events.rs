@@ -1,5 +1,5 @@
 //! The event queue.
-use crate::arguments::{Reader, Wait, Writer, give, handle, taken};
+use crate::arguments::{Reader, Wait, Writer, give, handle, invalid, taken};
 use crate::error::{failed, status};
 use native::events::{Change, Event, Filter, Flags, Queue};
 use std::ffi::{c_int, c_void};
@@ -51,7 +51,21 @@ fn filter(n: i16) -> io::Result<Filter> {
     [Filter::Read, Filter::Write, Filter::Timer, Filter::User]
         .into_iter()
         .find(|f| *f as i16 == n)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no such filter"))
+        .ok_or_else(|| invalid("no such filter; take BYWAY_EVFILT_READ, _WRITE, _TIMER or _USER"))
+}
+
+/// A timer's time.
+fn every(k: &Kevent) -> io::Result<Duration> {
+    let n = u64::try_from(k.data)
+        .map_err(|_| invalid("a timer's time is in data, 0 or more of its units"))?;
+    match k.fflags {
+        0 => Ok(Duration::from_millis(n)),
+        MICROSECONDS => Ok(Duration::from_micros(n)),
+        NANOSECONDS => Ok(Duration::from_nanos(n)),
+        _ => Err(invalid(
+            "no such unit; take BYWAY_NOTE_USECONDS, BYWAY_NOTE_NSECONDS, or none of them for milliseconds",
+        )),
+    }
 }
 
 /// Makes one change.
@@ -60,14 +74,9 @@ fn apply(q: &Queue, k: &Kevent) -> io::Result<()> {
     let adds = flags.has(Flags::ADD) && !flags.has(Flags::DELETE);
     let changes = k.flags != 0;
     let change = match filter {
-        Filter::Timer if adds => {
-            let n = k.data.max(0) as u64;
-            let every = match k.fflags {
-                MICROSECONDS => Duration::from_micros(n),
-                NANOSECONDS => Duration::from_nanos(n),
-                _ => Duration::from_millis(n),
-            };
-            Change::timer(k.ident, every).flags(flags)
+        Filter::Timer if adds => Change::timer(k.ident, every(k)?).flags(flags),
+        Filter::User if k.fflags & !TRIGGER != 0 => {
+            return Err(invalid("of a user event: BYWAY_NOTE_TRIGGER, or no note"));
         }
         Filter::Read | Filter::Write if adds && i32::try_from(k.ident).is_err() => {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -129,7 +138,7 @@ pub unsafe extern "C" fn byway_queue_reader(
     status(unsafe { queue(q) }.and_then(|q| {
         // SAFETY: as above.
         let r = unsafe { handle(r) }?;
-        let c = Change::read(&mut r.0).flags(Flags::from_bits(flags));
+        let c = Change::read(&mut r.end).flags(Flags::from_bits(flags));
         q.apply(c.udata(udata as u64))
     }))
 }
@@ -168,10 +177,7 @@ pub unsafe extern "C" fn byway_kevent(
         // SAFETY: the caller's promise.
         let q = unsafe { queue(q) }?;
         if (changes.is_null() && nc > 0) || (events.is_null() && ne > 0) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a null pointer where changes or events belong",
-            ));
+            return Err(invalid("a null pointer where changes or events belong"));
         }
         let mut n = 0;
         for i in 0..nc {
@@ -226,10 +232,5 @@ const MOST: usize = 64;
 /// Null, or got from here and not given back.
 unsafe fn queue<'a>(q: *const Queue) -> io::Result<&'a Queue> {
     // SAFETY: the caller's promise.
-    unsafe { q.as_ref() }.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a null pointer where a queue belongs",
-        )
-    })
+    unsafe { q.as_ref() }.ok_or_else(|| invalid("a null pointer where a queue belongs"))
 }

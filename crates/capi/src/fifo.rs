@@ -1,7 +1,7 @@
 //! FIFOs by name.
 use crate::arguments::{Reader, Wait, Writer, give, text};
 use crate::error::status;
-use native::{Fifo, Receiver, Sender};
+use native::{Fifo, Sender};
 use std::ffi::{c_char, c_int};
 
 /// # Safety
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn byway_fifo_reader(
             Wait::Most(t) => f.reader_timeout(t)?,
             Wait::Not => f.try_reader()?,
         };
-        give(r, Reader(Receiver::new(x)))
+        give(r, Reader::new(x))
     };
     status(open())
 }

@@ -10,8 +10,6 @@ pub enum Buffer {
     Mine(WriteGrant),
     Shared(Grant),
     Copied(Vec<u8>),
-    /// Between the two, when sharing failed.
-    Gone,
 }
 
 impl Buffer {
@@ -28,30 +26,29 @@ impl Buffer {
             Buffer::Mine(g) => g,
             Buffer::Shared(g) => g,
             Buffer::Copied(v) => v,
-            Buffer::Gone => &[],
         }
     }
 
-    /// What can be sent, cloned or cut: from now on nobody writes into it.
+    /// What can be sent, cloned or cut: from now on nobody writes into it. If it cannot be had now this is as it was.
     pub fn share(&mut self) -> io::Result<Grant> {
-        let now = std::mem::replace(self, Buffer::Gone);
-        *self = match now {
-            Buffer::Mine(g) => Buffer::Shared(g.share()?),
-            Buffer::Copied(v) => {
-                let mut g = native::reserve(v.len())?;
-                g.copy_from_slice(&v);
-                Buffer::Shared(g.share()?)
-            }
-            other => other,
+        let g = match std::mem::replace(self, Buffer::Copied(Vec::new())) {
+            Buffer::Shared(g) => g,
+            Buffer::Mine(w) => w.share().map_err(|e| {
+                *self = Buffer::Mine(e.grant);
+                e.error
+            })?,
+            Buffer::Copied(v) => copied(&v).inspect_err(|_| *self = Buffer::Copied(v))?,
         };
-        match self {
-            Buffer::Shared(g) => Ok(g.clone()),
-            _ => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "this grant is lost: sharing it has failed before; release it",
-            )),
-        }
+        *self = Buffer::Shared(g.clone());
+        Ok(g)
     }
+}
+
+/// A buffer with these bytes.
+fn copied(b: &[u8]) -> io::Result<Grant> {
+    let mut g = native::reserve(b.len())?;
+    g.copy_from_slice(b);
+    Ok(g.share()?)
 }
 
 fn boxed(r: io::Result<Buffer>) -> *mut Buffer {
@@ -97,10 +94,13 @@ pub unsafe extern "C" fn byway_grant_size(g: *mut Buffer) -> usize {
 pub unsafe extern "C" fn byway_grant_share(g: *mut Buffer, n: usize) -> c_int {
     // SAFETY: the caller's promise.
     status(unsafe { handle(g) }.and_then(|b| {
-        if let Buffer::Mine(w) = b {
-            w.truncate(n);
+        let mine = matches!(b, Buffer::Mine(_));
+        let g = b.share()?;
+        // After it, so that one that fails leaves the whole.
+        if mine && n < g.len() {
+            *b = Buffer::Shared(g.slice(..n));
         }
-        b.share().map(|_| ())
+        Ok(())
     }))
 }
 

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn byway_receive(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let receive = || unsafe {
-        let (h, b, n) = (&mut handle(r)?.0, room(p, size)?, handle(n)?);
+        let (h, b, n) = (handle(r)?.receiver()?, room(p, size)?, handle(n)?);
         let got = match ms.into() {
             Wait::Not => h.try_receive(b),
             Wait::Most(t) => h.receive_timeout(b, t),
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn byway_receive_grant(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let receive = || unsafe {
-        let h = &mut handle(r)?.0;
+        let h = handle(r)?.receiver()?;
         let got = match ms.into() {
             Wait::Not => h.try_message(),
             Wait::Most(t) => h.message_timeout(t),

@@ -1,20 +1,13 @@
 /* Every function of byway.h, as C sees it: results, errno, what is said. Built as C11 and as C++17. */
-#include <byway.h>
-#include <errno.h>
+#include "check.h"
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #ifdef __cplusplus
 #define _Static_assert static_assert
 #endif
-#define LONG 60000
 
 /* The interface, number by number: crates/capi has the same of its side, and what a program was compiled with stays so. */
 #define FIELD(type, field, at, bytes)                                                                                  \
@@ -37,35 +30,13 @@ _Static_assert(BYWAY_EV_DISABLE == 0x8 && BYWAY_EV_ONESHOT == 0x10 && BYWAY_EV_C
 _Static_assert(BYWAY_EV_DISPATCH == 0x80 && BYWAY_EV_ERROR == 0x4000 && BYWAY_EV_EOF == 0x8000, "flags");
 _Static_assert(BYWAY_NOTE_TRIGGER == 0x01000000u && BYWAY_NOTE_USECONDS == 4 && BYWAY_NOTE_NSECONDS == 8, "notes");
 
-static int checks;
-#define CHECK(what)                                                                                                    \
-  do {                                                                                                                 \
-    checks++;                                                                                                          \
-    if (!(what)) {                                                                                                     \
-      fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", __FILE__, __LINE__, #what, errno, byway_error());          \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
-#define FAILS(call, number)                                                                                            \
-  do {                                                                                                                 \
-    errno = 0;                                                                                                         \
-    CHECK((call) == -1);                                                                                               \
-    CHECK(errno == (number));                                                                                          \
-    CHECK(byway_error()[0] != 0);                                                                                      \
-  } while (0)
-
-static int shows(int fd, short events) {
-  struct pollfd p = {fd, events, 0};
-  return poll(&p, 1, 0) == 1 && (p.revents & events);
-}
-
 static void bytes(void) {
   byway_reader *r, *r2;
   byway_writer *w, *w2;
   char b[100];
   CHECK(byway_pipe(&r, &w) == 0);
   CHECK(byway_reader_is_carried(r) == 1 && byway_writer_is_carried(w) == 1);
-  FAILS(byway_read(r, b, sizeof b, 0), EAGAIN);
+  SAYS(byway_read(r, b, sizeof b, 0), EAGAIN, "wait for the descriptor");
   CHECK(!shows(byway_reader_fd(r), POLLIN));
   CHECK(byway_write(w, "hello", 5, 0) == 5);
   CHECK(shows(byway_reader_fd(r), POLLIN));
@@ -87,7 +58,7 @@ static void bytes(void) {
   byway_writer_close(w);
 
   /* Descriptors from elsewhere, and back to those who know nothing. */
-  FAILS(byway_reader_from_fd(-1, &r), EBADF);
+  SAYS(byway_reader_from_fd(-1, &r), EBADF, "a descriptor that is open");
   FAILS(byway_reader_from_fd(open("/dev/null", O_RDONLY), &r), EINVAL);
   CHECK(byway_pipe(&r, &w) == 0);
   CHECK(byway_write(w, "plain", 5, 0) == 5);
@@ -100,6 +71,27 @@ static void bytes(void) {
   CHECK(byway_writer_from_fd(out, &w) == 0);
   CHECK(byway_read(r, b, sizeof b, LONG) == 4);
   byway_reader_close(r);
+  byway_writer_close(w);
+}
+
+/* No descriptor is free: what to do about it. */
+static void descriptors(void) {
+  byway_reader *r, *r2;
+  byway_writer *w, *w2;
+  struct rlimit all, none;
+  CHECK(byway_pipe(&r, &w) == 0 && getrlimit(RLIMIT_NOFILE, &all) == 0);
+  /* The lowest that is free: all below are taken. */
+  int low = open("/dev/null", O_RDONLY);
+  CHECK(low > byway_reader_fd(r) && close(low) == 0);
+  none = all;
+  none.rlim_cur = (rlim_t)low;
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  SAYS(byway_pipe(&r2, &w2), EMFILE, "ulimit -n");
+  SAYS(byway_reader_clone(r, &r2), EMFILE, "ulimit -n");
+  CHECK(setrlimit(RLIMIT_NOFILE, &all) == 0);
+  CHECK(byway_reader_clone(r, &r2) == 0);
+  byway_reader_close(r);
+  byway_reader_close(r2);
   byway_writer_close(w);
 }
 
@@ -176,7 +168,7 @@ static void records(void) {
   CHECK(byway_send(w, NULL, 0, LONG) == 0);
   CHECK(byway_send(w, big, BYWAY_INLINE, LONG) == 0);
   CHECK(byway_send(w, big, sizeof big, LONG) == 0);
-  FAILS(byway_receive(r, b, 2, &n, LONG), EMSGSIZE);
+  SAYS(byway_receive(r, b, 2, &n, LONG), EMSGSIZE, "receive it into a larger one, or by byway_receive_grant");
   CHECK(byway_receive(r, b, sizeof b, &n, LONG) == 1 && n == 3 && memcmp(b, "one", 3) == 0);
   CHECK(byway_receive(r, b, sizeof b, &n, LONG) == 1 && n == 0);
   CHECK(byway_receive(r, b, sizeof b, &n, LONG) == 1 && n == BYWAY_INLINE);
@@ -189,6 +181,42 @@ static void records(void) {
   CHECK(byway_write(w, big, 100, LONG) == 100);
   FAILS(byway_receive(r, b, sizeof b, &n, LONG), EPROTO);
   byway_reader_close(r);
+  byway_writer_close(w);
+}
+
+/* A second handle, of a pipe that has no shared memory: for bytes. Two that receive records would tear them. */
+static void seconds(void) {
+  static const char no[] = "this pipe has no shared memory, and only one receiver";
+  byway_reader *r, *r2;
+  byway_writer *w;
+  byway_grant *g;
+  char b[10];
+  size_t n;
+  int fds[2];
+  CHECK(pipe(fds) == 0 && byway_reader_from_fd(fds[0], &r) == 0 && byway_writer_from_fd(fds[1], &w) == 0);
+  CHECK(byway_reader_is_carried(r) == 0);
+  CHECK(byway_write(w, "bytes", 5, LONG) == 5);
+  CHECK(byway_reader_clone(r, &r2) == 0);
+  CHECK(byway_read(r, b, 2, LONG) == 2 && byway_read(r2, b, 3, LONG) == 3);
+  /* Either of the two, as long as there are two. */
+  CHECK(byway_send(w, "one", 3, LONG) == 0 && byway_send(w, "two", 3, LONG) == 0);
+  SAYS(byway_receive(r, b, sizeof b, &n, LONG), ENOTSUP, no);
+  SAYS(byway_receive_grant(r2, &g, LONG), ENOTSUP, no);
+  byway_reader_close(r);
+  CHECK(byway_receive(r2, b, sizeof b, &n, LONG) == 1 && n == 3 && memcmp(b, "one", 3) == 0);
+  SAYS(byway_reader_clone(r2, &r), ENOTSUP, no);
+  CHECK(byway_receive(r2, b, sizeof b, &n, LONG) == 1 && n == 3 && memcmp(b, "two", 3) == 0);
+  byway_reader_close(r2);
+  byway_writer_close(w);
+  /* Where records go through shared memory: two, each of which gets one. */
+  CHECK(byway_pipe(&r, &w) == 0);
+  CHECK(byway_send(w, "one", 3, LONG) == 0 && byway_send(w, "two", 3, LONG) == 0);
+  CHECK(byway_receive(r, b, sizeof b, &n, LONG) == 1 && memcmp(b, "one", 3) == 0);
+  CHECK(byway_reader_clone(r, &r2) == 0);
+  CHECK(byway_receive(r2, b, sizeof b, &n, LONG) == 1 && memcmp(b, "two", 3) == 0);
+  FAILS(byway_receive(r, b, sizeof b, &n, 0), EAGAIN);
+  byway_reader_close(r);
+  byway_reader_close(r2);
   byway_writer_close(w);
 }
 
@@ -329,6 +357,18 @@ static void events(void) {
   CHECK(e[0].filter == BYWAY_EVFILT_TIMER && e[0].ident == 2 && e[0].data == 1 && e[0].udata == b);
   c[1].flags = BYWAY_EV_DELETE;
   CHECK(byway_kevent(q, &c[1], 1, e, 4, 0) == 0);
+  /* A time that is none: said, not taken for another. What FreeBSD calls NOTE_SECONDS, a note of both, one below 0. */
+  for (int k = 0; k < 3; k++) {
+    static const uint32_t notes[] = {1, BYWAY_NOTE_USECONDS | BYWAY_NOTE_NSECONDS, 0};
+    BYWAY_EV_SET(&c[0], 4, BYWAY_EVFILT_TIMER, BYWAY_EV_ADD, notes[k], k == 2 ? -1 : 1, NULL);
+    SAYS(byway_kevent(q, c, 1, NULL, 0, 0), EINVAL, k == 2 ? "0 or more" : "no such unit");
+    c[0].flags = BYWAY_EV_DELETE;
+    FAILS(byway_kevent(q, c, 1, NULL, 0, 0), ENOENT);
+  }
+  BYWAY_EV_SET(&c[0], 5, BYWAY_EVFILT_USER, BYWAY_EV_ADD, BYWAY_NOTE_USECONDS, 0, NULL);
+  SAYS(byway_kevent(q, c, 1, NULL, 0, 0), EINVAL, "BYWAY_NOTE_TRIGGER");
+  BYWAY_EV_SET(&c[0], 5, 5, BYWAY_EV_ADD, 0, 0, NULL);
+  SAYS(byway_kevent(q, c, 1, NULL, 0, 0), EINVAL, "take BYWAY_EVFILT_READ");
   byway_reader_close(r);
   /* Descriptors of the program's own. */
   int fds[2];
@@ -347,9 +387,11 @@ int main(void) {
   signal(SIGPIPE, SIG_IGN);
   CHECK(byway_why_not_carried() == NULL);
   bytes();
+  descriptors();
   nothing();
   names();
   records();
+  seconds();
   grants();
   both_ways();
   events();
