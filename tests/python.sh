@@ -20,7 +20,7 @@ CARGO_TARGET_DIR=$(dirname "$built")/python "$env/bin/maturin" build -q --releas
 "$env/bin/pip" install -q --force-reinstall --no-deps "$wheels"/byway-*-abi3-*.whl
 # Each file three times: through shared memory; told to keep off; and where `byway run` carries a process's pipes.
 unset BYWAY
-for t in byway events aio plain; do
+for t in byway ends events aio plain; do
   test=(timeout -k 5 300 "$env/bin/python" -W error "python/tests/test_$t.py" -q)
   "${test[@]}"
   BYWAY=off "${test[@]}"
@@ -30,7 +30,7 @@ done
 if [ -x "$env/bin/stubtest" ]; then
   MYPY_CACHE_DIR=/dev/null "$env/bin/stubtest" byway --concise --allowlist python/tests/stubtest.allow --ignore-unused-allowlist
 fi
-for e in bytes duplex events fifo records grants; do
+for e in bytes duplex events fifo records grants timed; do
   py=$(timeout 60 "$env/bin/python" "examples/python/$e.py") rs=$("$built/examples/$e")
   [ "$py" = "$rs" ] || { echo "example $e: [$py], wanted [$rs]"; exit 1; }
 done

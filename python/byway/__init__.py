@@ -8,7 +8,8 @@
 
 Each end has a real descriptor (`fileno()`). It tells of readiness after a call with timeout=0 has raised BlockingIOError,
 until the next call. Timeouts are seconds; None waits. `byway.aio` has the same for asyncio. An end is for one thread at a
-time; `clone()` makes another.
+time, and a call of another one meanwhile, close() too, raises RuntimeError; `clone()` makes another. Any end is a context
+manager that closes it.
 """
 
 import copyreg
@@ -50,8 +51,9 @@ class _Stream(io.RawIOBase):
 
     def close(self):
         if not self.closed:
-            super().close()
+            # Where another thread is in a call on it this fails, and it stays open.
             self._end.close()
+            super().close()
 
     def detach(self):
         """Gives the pipe to the kernel for good; the descriptor, for a program that knows nothing of this library."""
@@ -108,17 +110,17 @@ class Fifo:
     def __reduce__(self):
         return Fifo, (self.name,)
 
-    def receiver(self, wait=True):
-        """For records; with wait=False at once, and the first receive waits for a sender."""
-        return fifo_receiver(self.name, wait)
+    def receiver(self, wait=True, timeout=None):
+        """For records; with wait=False at once, and the first receive waits for a sender; with a timeout if a sender comes in that time."""
+        return fifo_receiver(self.name, wait, timeout)
 
     def sender(self, timeout=None):
         """For records."""
         return fifo_sender(self.name, timeout)
 
-    def reader(self, wait=True):
+    def reader(self, wait=True, timeout=None):
         """For bytes."""
-        return Reader(self.receiver(wait))
+        return Reader(self.receiver(wait, timeout))
 
     def writer(self, timeout=None):
         """For bytes."""

@@ -54,9 +54,9 @@ class Duplex(io.RawIOBase):
 
     def close(self):
         if not self.closed:
-            super().close()
             self.reader.close()
             self.writer.close()
+            super().close()
 
     def __reduce__(self):
         return Duplex, (self.reader, self.writer)

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the interpreter's lock is not held while a thread waits.
 //! Not here: what the caller gives along with an entry (Python keeps it).
-use crate::ends::{Receiver, Sender};
+use crate::ends::{Receiver, Sender, no_descriptor};
 use crate::raised;
 use native::events::{Change, Event, Filter, Flags};
 use pyo3::exceptions::PyValueError;
@@ -41,16 +41,18 @@ impl Queue {
         self.0.as_raw_fd()
     }
 
-    fn receiver(&self, end: &mut Receiver, flags: u16, token: u64) -> PyResult<u64> {
-        let end = end.end()?;
+    fn receiver(&self, end: &Receiver, flags: u16, token: u64) -> PyResult<u64> {
+        let mut call = end.call()?;
+        let end = call.end()?;
         let ident = end.as_raw_fd() as u64;
         let c = Change::read(end).flags(Flags::from_bits(flags));
         self.0.apply(c.udata(token)).map_err(raised)?;
         Ok(ident)
     }
 
-    fn sender(&self, end: &mut Sender, flags: u16, token: u64) -> PyResult<u64> {
-        let end = end.end()?;
+    fn sender(&self, end: &Sender, flags: u16, token: u64) -> PyResult<u64> {
+        let mut call = end.call()?;
+        let end = call.end()?;
         let ident = end.as_raw_fd() as u64;
         let c = Change::write(end).flags(Flags::from_bits(flags));
         self.0.apply(c.udata(token)).map_err(raised)?;
@@ -59,7 +61,7 @@ impl Queue {
 
     fn descriptor(&self, fd: i32, of: i16, flags: u16, token: u64) -> PyResult<u64> {
         if fd < 0 {
-            return Err(PyValueError::new_err("no descriptor"));
+            return Err(no_descriptor());
         }
         // SAFETY: of a descriptor that is not open, epoll says so.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };

@@ -29,13 +29,20 @@ impl WriteGrant {
             let n = size.unwrap_or(g.len()).min(g.len());
             return Ok(g.slice(..n));
         }
-        let Some(mut g) = self.inner.take() else {
+        let Some(g) = self.inner.take() else {
             return Err(gone());
         };
-        if let Some(n) = size {
-            g.truncate(n);
+        match g.share() {
+            // After it, so that one that fails leaves the whole.
+            Ok(g) => Ok(match size {
+                Some(n) if n < g.len() => g.slice(..n),
+                _ => g,
+            }),
+            Err(e) => {
+                self.inner = Some(e.grant);
+                Err(raised(e.error))
+            }
         }
-        g.share().map_err(raised)
     }
 
     /// A sending that failed gives back what it took.

@@ -14,6 +14,23 @@ use pyo3::prelude::*;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+/// What to try where the error itself is no more than the kernel's number.
+fn remedy(number: i32) -> Option<&'static str> {
+    Some(match number {
+        90 => {
+            "the record is longer than the buffer, and still there: receive it into a larger one, or by receive() or receive_grant()"
+        }
+        24 => "this process has no descriptor free: close some, or raise its limit (ulimit -n)",
+        23 => "no process of this machine has a descriptor free: close some (fs.file-max)",
+        9 => "pass the number of a descriptor that is open",
+        1 => {
+            "an object that is always ready, as a regular file, needs no queue: call on it at once"
+        }
+        28 => "the folder for shared memory, or the kernel's table of watches, is full: take fewer",
+        _ => return None,
+    })
+}
+
 /// An error, as Python has it: with its number (of Linux, as in C), of which Python makes the class.
 fn raised(e: io::Error) -> PyErr {
     let text = e.to_string();
@@ -21,12 +38,25 @@ fn raised(e: io::Error) -> PyErr {
         (Some(n), _) => {
             // Python says the number itself.
             let (text, _) = text.split_once(" (os error").unwrap_or((&text, ""));
-            return PyOSError::new_err((n, text.to_string()));
+            let text = match remedy(n) {
+                Some(todo) => format!("{text}; {todo}"),
+                None => text.to_string(),
+            };
+            return PyOSError::new_err((n, text));
         }
         (None, ErrorKind::InvalidInput) => return PyValueError::new_err(text),
         (None, ErrorKind::OutOfMemory) => return PyMemoryError::new_err(text),
-        (None, ErrorKind::NotFound) => 2,         // ENOENT
-        (None, ErrorKind::WouldBlock) => 11,      // EAGAIN
+        (None, ErrorKind::NotFound) => 2, // ENOENT
+        (None, ErrorKind::WouldBlock) => {
+            // Its own text, if it has one: a name that nobody has opened.
+            let text = match e.get_ref() {
+                Some(_) => text,
+                None => format!(
+                    "{text}; nothing is there, or no room: wait for the descriptor, or call with a timeout"
+                ),
+            };
+            return PyOSError::new_err((11, text)); // EAGAIN
+        }
         (None, ErrorKind::PermissionDenied) => 1, // EPERM
         (None, ErrorKind::AlreadyExists) => 17,   // EEXIST
         (None, ErrorKind::BrokenPipe) => 32,      // EPIPE
