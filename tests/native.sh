@@ -54,7 +54,7 @@ done
 is "static needs no libbyway.so" "$(ldd "$work/check-s" | grep -c libbyway)" 0
 
 # The same examples in each language say the same.
-for e in bytes duplex events fifo records grants; do
+for e in bytes duplex events fifo records grants timed; do
   # shellcheck disable=SC2086
   builds "example $e" cc -std=gnu11 "${flags[@]}" "examples/c/$e.c" -o "$work/$e" $shared
   c=$("$work/$e"; echo "exit $?") r=$("$built/examples/$e"; echo "exit $?")
