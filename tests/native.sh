@@ -71,6 +71,10 @@ for e in "bytes 0 1000 lines" "duplex 0 1000 answers, their sum 999000" "records
   "fifo 1 byway_fifo_reader: a FIFO by name needs shared memory: $no; or take one at a path (mkfifo(3)), whose descriptors Reader and Writer take"; do
   is "${e%% *} under byway run" "$(ran "$byway" run -- "$work/${e%% *}")" "${e#* }"
 done
+for off in "env BYWAY=off" "$byway run --"; do
+  # shellcheck disable=SC2086
+  is "several receivers, $off" "$($off "$work/timed" 2>&1 >/dev/null)" "byway_reader_clone: this pipe has no shared memory, and only one receiver; share it behind a lock"
+done
 
 # A native end, and an unmodified program under byway run: the two ends of one FIFO. From C, and from Rust.
 # shellcheck disable=SC2086
