@@ -181,7 +181,18 @@ pub fn fifo_sender(py: Python, name: &str, timeout: Option<f64>) -> PyResult<Sen
         None => f.writer(),
         Some(d) => f.writer_timeout(d),
     };
-    let w = waiting(py, &mut f, timeout, |f| f.try_writer(), open)?;
+    let attempt = |f: &mut native::Fifo| {
+        f.try_writer().map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(
+                e.kind(),
+                format!(
+                    "nobody reads FIFO {name:?} yet; start the other side, or call with a timeout"
+                ),
+            ),
+            _ => e,
+        })
+    };
+    let w = waiting(py, &mut f, timeout, attempt, open)?;
     Ok(Sender::over(native::Sender::new(w)))
 }
 

@@ -242,6 +242,8 @@ class Names(unittest.TestCase):
                 call(timeout=0)
             with self.assertRaisesRegex(ValueError, "take one of the two"):
                 call(wait=False, timeout=1)
+            with self.assertRaisesRegex(BlockingIOError, "nobody reads FIFO .* yet; start the other side"):
+                f.sender(timeout=0)
             for wrong in [-1, float("nan")]:
                 with self.assertRaises(ValueError):
                     call(timeout=wrong)

@@ -1,12 +1,13 @@
 //! errno, and the sentence behind it.
 //!
 //! Invariant: a call that fails sets both, for the calling thread; one that succeeds leaves both alone.
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::{self, ErrorKind};
 
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    static LAST: RefCell<Cow<'static, CStr>> = const { RefCell::new(Cow::Borrowed(c"")) };
 }
 
 /// The number that C knows an error by.
@@ -32,9 +33,6 @@ pub fn number(e: &io::Error) -> c_int {
 /// What to try where the error itself is no more than the kernel's number, or its kind.
 fn remedy(number: c_int) -> Option<&'static str> {
     Some(match number {
-        libc::EAGAIN => {
-            "nothing is there, or no room; wait for the descriptor, or call with a time"
-        }
         libc::EINTR => "a signal handler ran meanwhile; call again",
         libc::EMSGSIZE => {
             "the record is longer than the buffer, and still there; receive it into a larger one, or by byway_receive_grant"
@@ -56,22 +54,28 @@ fn remedy(number: c_int) -> Option<&'static str> {
     })
 }
 
+/// What an attempt says that finds nothing: nothing is made for it, for attempts are many.
+const NOTHING: &CStr =
+    c"nothing is there, or no room; wait for the descriptor, or call with a time";
+
 /// What happened, and what to try.
-fn sentence(e: &io::Error) -> String {
-    let text = e.to_string();
-    match remedy(number(e)).filter(|_| e.get_ref().is_none()) {
-        Some(todo) => format!(
-            "{}: {todo}",
-            text.split(" (os error").next().unwrap_or(&text)
-        ),
-        None => text,
+fn sentence(e: &io::Error) -> Cow<'static, CStr> {
+    let bare = e.get_ref().is_none();
+    if bare && e.kind() == ErrorKind::WouldBlock {
+        return Cow::Borrowed(NOTHING);
     }
+    let mut text = e.to_string();
+    if let Some(todo) = remedy(number(e)).filter(|_| bare) {
+        let what = text.split(" (os error").next().unwrap_or(&text);
+        text = format!("{what}: {todo}");
+    }
+    Cow::Owned(CString::new(text).unwrap_or_default())
 }
 
 /// Tells of an error: -1 for the caller.
 pub fn failed(e: io::Error) -> c_int {
     let n = number(&e);
-    let text = CString::new(sentence(&e)).unwrap_or_default();
+    let text = sentence(&e);
     LAST.with(|l| *l.borrow_mut() = text);
     // SAFETY: the calling thread's errno.
     unsafe { *libc::__errno_location() = n };

@@ -3,6 +3,7 @@ use crate::arguments::{Reader, Wait, Writer, give, text};
 use crate::error::status;
 use native::{Fifo, Sender};
 use std::ffi::{c_char, c_int};
+use std::io::{self, ErrorKind};
 
 /// # Safety
 /// A C string; a place for a pointer.
@@ -25,6 +26,22 @@ pub unsafe extern "C" fn byway_fifo_reader(
     status(open())
 }
 
+/// The kernel has no reader of it yet: there is no end to wait for.
+fn nobody(e: io::Error, f: &Fifo) -> io::Error {
+    match e.kind() {
+        ErrorKind::WouldBlock => {
+            let name = f.name();
+            io::Error::new(
+                e.kind(),
+                format!(
+                    "nobody reads FIFO {name:?} yet; start the other side, or call with a time"
+                ),
+            )
+        }
+        _ => e,
+    }
+}
+
 /// # Safety
 /// As [`byway_fifo_reader`].
 #[unsafe(no_mangle)]
@@ -39,7 +56,7 @@ pub unsafe extern "C" fn byway_fifo_writer(
         let x = match ms.into() {
             Wait::Forever => f.writer()?,
             Wait::Most(t) => f.writer_timeout(t)?,
-            Wait::Not => f.try_writer()?,
+            Wait::Not => f.try_writer().map_err(|e| nobody(e, &f))?,
         };
         give(w, Writer(Sender::new(x)))
     };

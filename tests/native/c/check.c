@@ -121,7 +121,7 @@ static void names(void) {
   byway_writer *w;
   char name[64], b[10];
   snprintf(name, sizeof name, "check-%d", (int)getpid());
-  FAILS(byway_fifo_writer(name, 0, &w), EAGAIN);
+  SAYS(byway_fifo_writer(name, 0, &w), EAGAIN, "start the other side");
   FAILS(byway_fifo_writer(name, 5, &w), ETIMEDOUT);
   FAILS(byway_fifo_reader("no/name", 0, &r), EINVAL);
   CHECK(byway_fifo_reader(name, 0, &r) == 0);
