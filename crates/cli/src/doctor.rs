@@ -1,10 +1,10 @@
 //! `byway doctor`: what this machine allows, and whether a program can take part, with the remedy where there is one.
 //!
-//! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind.
+//! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind but what the cache keeps.
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
 use crate::flags::Memory;
 use crate::rewrite::{self, Object};
-use crate::{domain, run};
+use crate::{calibration, domain, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,22 @@ pub fn doctor(command: Option<&OsStr>) -> i32 {
         Some(c) => program(c),
         None => machine(),
     }
+}
+
+/// Measures this machine anew; 1 if it cannot, or the figures cannot be kept.
+pub fn calibrate() -> i32 {
+    let cache = run::cache_folder();
+    let made = rewrite::folder(&cache)
+        .map_err(|e| {
+            let dir = cache.display();
+            format!("the cache {dir}: {e}; set BYWAY_CACHE to a folder of yours")
+        })
+        .and_then(|()| calibration::anew(&cache));
+    match made {
+        Ok(ref text) => println!("{text}"),
+        Err(ref why) => eprintln!("byway: doctor: {why}"),
+    }
+    i32::from(made.is_err())
 }
 
 struct Findings {
@@ -84,7 +100,10 @@ fn machine() -> i32 {
     );
     f.say(
         true,
-        &format!("process_vm_readv: {} (not needed yet)", vm_readv()),
+        &format!(
+            "process_vm_readv: {} (for direct writes: --pipe zc, lp+zc)",
+            vm_readv()
+        ),
     );
     let (cpus, time) = (
         byway_sys::process::allowed_cpus(),
@@ -98,7 +117,11 @@ fn machine() -> i32 {
     };
     f.say(true, &format!("{cpus} CPU{how}"));
     match run::prepare(0, &Memory::default()) {
-        Ok(_) => f.say(true, &format!("cache {}", run::cache_folder().display())),
+        Ok(_) => {
+            let cache = run::cache_folder();
+            f.say(true, &format!("cache {}", cache.display()));
+            f.say(true, &calibration::tell(&cache));
+        }
         Err(why) => f.say(false, &why),
     }
     i32::from(f.bad)

@@ -136,6 +136,10 @@ struct Doctor {
     /// Walk the memory of the runs of this user: is each object in exactly one place?
     #[arg(long, conflicts_with = "command")]
     audit: bool,
+    /// Measure this machine anew for `byway run --pipe auto`, with the CPUs that this may use, and keep the figures: what a
+    /// wake-up takes or, with one CPU (`taskset -c 0`), whether long writes are copied faster in one step than in two
+    #[arg(long, conflicts_with_all = ["command", "audit"])]
+    calibrate: bool,
     /// A program (or library) to look at
     #[arg(last = true, value_name = "CMD")]
     command: Option<OsString>,
@@ -160,7 +164,8 @@ struct NetWorker {
 #[derive(Args)]
 struct Rings {
     /// `base`: at least 64 KiB, as a pipe of the kernel has; `lp`: large ones; `zc`: long writes are copied once, from buffer to
-    /// buffer; `auto`: by the CPUs and what memory there is
+    /// buffer; `auto`: by the CPUs, what memory there is, what was measured of this machine at the first run (`byway doctor` shows
+    /// it), and by what goes through each pipe
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pipe: Pipe,
     /// Bytes in flight in one pipe, such as 4K, 256K or 8M [default: 64K with base, 512K with lp]: up to 64K it holds so much at
@@ -205,9 +210,13 @@ impl Rings {
             Pipe::Base | Pipe::Lp | Pipe::Auto => 0,
         }
     }
+    /// Whether the machine and the channels have a say.
+    fn is_auto(&self) -> bool {
+        matches!(self.pipe, Pipe::Auto)
+    }
     /// Whether they are the usual ones, which runs share.
     fn is_usual(&self) -> bool {
-        self.capacity.is_none() && matches!(self.pipe, Pipe::Auto)
+        self.capacity.is_none() && self.is_auto()
     }
 }
 
@@ -271,6 +280,9 @@ pub struct Memory {
     /// Direct writes from so many bytes on; 0: none.
     #[arg(skip)]
     pub direct_from: u32,
+    /// Whether what was measured of the machine is used; where nothing was, it is measured.
+    #[arg(skip)]
+    pub calibrated: bool,
 }
 
 const MOST_MIB: i64 = ((MOST_SLABS * SLAB_BYTES) >> 20) as i64;
@@ -287,6 +299,7 @@ impl Default for Memory {
             ring_bytes: 0,
             holds: 0,
             direct_from: 0,
+            calibrated: false,
         }
     }
 }
@@ -396,6 +409,9 @@ pub fn main() -> i32 {
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),
+            Doctor {
+                calibrate: true, ..
+            } => doctor::calibrate(),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
         "ping-pong" => ping_pong(&told(words)),
@@ -415,6 +431,7 @@ fn run(mut told: Run) -> i32 {
     told.memory.ring_bytes = told.ring.bytes();
     told.memory.holds = told.ring.holds();
     told.memory.direct_from = told.ring.direct_from();
+    told.memory.calibrated = told.ring.is_auto();
     told.memory.private |= !told.memory.is_usual() || !told.ring.is_usual();
     let forbidden = told.forbid.iter().fold(0, |all, f| all | f.flag());
     run::run(

@@ -2,6 +2,7 @@
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
 mod bench;
+mod calibration;
 mod doctor;
 mod domain;
 mod fifo;

@@ -64,6 +64,8 @@ struct RunStats {
     high_bytes: usize,
     decay_ms: u32,
     band: &'static str,
+    spin_us: u32,
+    direct_from: u32,
     classes: Vec<ClassStats>,
     fronts: Vec<FrontStats>,
 }
@@ -163,6 +165,8 @@ fn look(runs: Runs, d: Domain) -> RunStats {
             reclaim::Band::Stay => "no growth",
             reclaim::Band::Shrink => "shrink",
         },
+        spin_us: h.spin_us.load(Relaxed),
+        direct_from: h.direct_from.load(Relaxed),
         classes,
         fronts,
     }

@@ -25,6 +25,7 @@ pub use lines::{clusters, is_to_shorten, lap, shortened};
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
 const PIECE: usize = 64 * 1024;
+/// For how long a wait spins: at most, and where the machine was not measured.
 const SPIN_US: u64 = 20;
 /// Who is answered sooner is answered by a peer that runs now.
 const PROMPT_US: u64 = 1;
@@ -81,15 +82,23 @@ pub fn piece(me: &Me) -> usize {
 /// The most that a write may publish at once, before any other step: a piece, where a longer one than PIPE_BUF is not to be lent.
 #[inline]
 pub fn whole(me: &Me) -> usize {
-    match me.domain.header().direct_from.load(Relaxed) {
-        0 => piece(me),
-        _ => PIPE_BUF,
+    match me.domain.header().direct_from.load(Relaxed) as usize {
+        from if (1..=piece(me)).contains(&from) => PIPE_BUF,
+        _ => piece(me),
     }
 }
 
 fn per_us(me: &Me) -> u64 {
     let cycles = &me.domain.header().cycles_per_us;
     u64::from(cycles.load(Relaxed).clamp(100, 20_000))
+}
+
+/// For how long a wait spins on this machine. Where nobody measured it, or a peer wrote nonsense there, as long as any does.
+fn spin_us(me: &Me) -> u64 {
+    match u64::from(me.domain.header().spin_us.load(Relaxed)) {
+        us @ 1..=SPIN_US => us,
+        _ => SPIN_US,
+    }
 }
 
 /// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
@@ -139,7 +148,7 @@ fn wait(
         && (h >= 64 || t0 & 0xf0 == 0);
     let mut before = t0;
     if may_spin {
-        let end = t0 + SPIN_US * us;
+        let end = t0 + spin_us(me) * us;
         loop {
             let pauses = pace.pauses(before - t0 < PROMPT_US * us, asked);
             for _ in 0..if pauses == 0 { 32 } else { 8 } {

@@ -15,7 +15,7 @@ mod svg;
 mod tables;
 
 use crate::record::Record;
-pub use page::page;
+pub use page::{day, page};
 
 /// The plots of all records as files: name, text.
 ///

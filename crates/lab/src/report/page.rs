@@ -242,7 +242,7 @@ fn how(r: &Record) -> String {
 }
 
 /// The day of a time in seconds since 1970, UTC (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn day(seconds: u64) -> String {
+pub fn day(seconds: u64) -> String {
     let z = seconds / 86_400 + 719_468;
     let (era, doe) = (z / 146_097, z % 146_097);
     let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
