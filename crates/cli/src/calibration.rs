@@ -7,7 +7,7 @@
 use byway_lab::report::day;
 use byway_sys::process;
 use std::fs::{self, File};
-use std::io::{Error, Read, Result, Write};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -228,8 +228,11 @@ fn make(path: &Path, place: &Place) -> Result<Figures> {
     if is_carried() {
         return Err(Error::other("inside of a run pipes are not the kernel's"));
     }
-    if path.is_dir() {
-        return Err(Error::other("a folder is in its place"));
+    // What cannot be replaced is found out before, not after: else every run would measure.
+    if let Err(e) = fs::remove_file(path)
+        && e.kind() != ErrorKind::NotFound
+    {
+        return Err(e);
     }
     let tmp = path.with_file_name(format!(".{}.{}", place.name, std::process::id()));
     let _ = fs::remove_file(&tmp);

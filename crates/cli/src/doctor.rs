@@ -100,10 +100,7 @@ fn machine() -> i32 {
     );
     f.say(
         true,
-        &format!(
-            "process_vm_readv: {} (for direct writes: --pipe zc, lp+zc)",
-            vm_readv()
-        ),
+        &format!("process_vm_readv: {} (for direct writes)", vm_readv()),
     );
     let (cpus, time) = (
         byway_sys::process::allowed_cpus(),
