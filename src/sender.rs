@@ -10,14 +10,13 @@ use crate::writer::Tried;
 use byway_pipe::channel::Channel;
 use byway_pipe::record::{self, HEAD, Head};
 use byway_sys::errno::EAGAIN;
-use byway_sys::{file, process};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Weak;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Grants that fly in one pipe before it counts as full: so many, and so many bytes of memory. A pipe whose receiver is slow
 /// makes its senders wait, as any; it does not take all of the memory.
@@ -26,9 +25,6 @@ const FLYING: usize = 128;
 const FLYING_BYTES: usize = 8 << 20;
 /// Looks at a receiver that lets grants land one by one, before its sender sleeps: some ten microseconds.
 const SPINS: u32 = 200;
-
-/// Between two looks whether grants in a FIFO have landed, us.
-const LAND_US: u64 = 100;
 
 /// The end that records are sent into.
 pub struct Sender {
@@ -168,14 +164,7 @@ impl Sender {
         };
         let (room, ch) = (grant.room(), c.channel);
         // What counts as full for a grant; other records may fill the ring.
-        let full = self.flies_enough(ch);
-        if full
-            && ch.is_fifo()
-            && let Err(error) = self.land(ch, wait)
-        {
-            return Err(SendError { grant, error });
-        }
-        let most = if full && !ch.is_fifo() { 0 } else { u64::MAX };
+        let most = if self.flies_enough(ch) { 0 } else { u64::MAX };
         let parting = grant.part(c.holder())?;
         match self.write(GRANTED, &parting.sent().to_bytes(), wait, most) {
             Ok(()) => {
@@ -214,24 +203,6 @@ impl Sender {
             }
         }
         enough(self)
-    }
-
-    /// Of a FIFO, whose ring counts as full only when it is (fifo.rs moves its oldest page): waits until grants have landed, or
-    /// nobody reads any more, which the write will tell. The descriptor does not tell of it.
-    fn land(&mut self, ch: &Channel, wait: Wait) -> io::Result<()> {
-        while self.flies_enough(ch) && !file::reader_gone(self.writer.as_raw_fd() as usize) {
-            match wait {
-                Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
-                Wait::Until(Some(t)) if Instant::now() >= t => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "as many grants fly as may: the receiver does not receive",
-                    ));
-                }
-                Wait::Until(_) => process::nap(LAND_US),
-            }
-        }
-        Ok(())
     }
 
     /// A record's head and bytes by one write, which is whole or not at all.

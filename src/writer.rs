@@ -13,7 +13,7 @@ use crate::watch::Watch;
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::WriteLease;
-use byway_pipe::record::HEAD;
+use byway_pipe::record::{self, HEAD};
 use byway_pipe::write::{self, Progress};
 use byway_pipe::{Step, fifo, handback, policy, quick, quiet};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
@@ -180,7 +180,7 @@ impl Writer {
         self.attempt_within(b, done, or, u64::MAX)
     }
 
-    /// The same, where `most` bytes in the ring fill it.
+    /// The same, where `most` bytes in the ring fill it; 0 of a record only, which is whole.
     #[inline]
     pub(crate) fn attempt_within(
         &mut self,
@@ -275,6 +275,19 @@ impl Writer {
             done: *done,
         };
         p.at.advance(*done);
+        let mut most = most;
+        if most == 0 && ch.is_fifo() {
+            // Nobody opens it who does not take part, so its overflow is a nameless pipe's.
+            match record::overflow(me, ch, fd, b) {
+                Some(EAGAIN) => return Tried::Full,
+                Some(e) if e < 0 => return Tried::Failed(e),
+                Some(n) => {
+                    *done = n as usize;
+                    return Tried::All;
+                }
+                None => most = u64::MAX,
+            }
+        }
         let step = write::write_within(me, ch, fd, &mut p, most);
         *done = p.done;
         match step {

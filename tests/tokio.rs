@@ -150,3 +150,44 @@ async fn records_and_grants() {
         s.await.unwrap();
     }
 }
+
+/// A FIFO by a name that nobody else has.
+fn fifo(name: &str) -> (byway::Reader, byway::Writer) {
+    let f = byway::Fifo::new(&format!("{name}-{}", std::process::id())).unwrap();
+    f.remove().unwrap();
+    let r = f.try_reader().unwrap();
+    let w = f.try_writer().unwrap();
+    f.remove().unwrap();
+    (r, w)
+}
+
+/// More than may fly, into a pipe and a FIFO whose receiver comes late, or not at all.
+#[tokio::test]
+async fn grants_wait_for_a_late_receiver() {
+    const EACH: Duration = Duration::from_secs(60);
+    for (r, w) in [byway::pipe().unwrap(), fifo("late")] {
+        let mut receiver = AsyncReceiver::new(byway::Receiver::new(r)).unwrap();
+        let mut sender = AsyncSender::new(byway::Sender::new(w)).unwrap();
+        let t = tokio::spawn(async move {
+            for k in 0..30u8 {
+                let mut g = byway::reserve(1 << 20).unwrap();
+                g.fill(k);
+                if let Err(e) = sender.send_grant(g.share().unwrap()).await {
+                    return e.error.kind();
+                }
+            }
+            panic!("nobody received the last ones");
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for k in 0..18 {
+            let m = tokio::time::timeout(EACH, receiver.message()).await;
+            let m = m.expect("it comes").unwrap().unwrap();
+            assert!(m.len() == 1 << 20 && m.iter().all(|&x| x == k));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!t.is_finished());
+        drop(receiver);
+        let said = tokio::time::timeout(EACH, t).await;
+        assert_eq!(said.expect("it ends").unwrap(), ErrorKind::BrokenPipe);
+    }
+}

@@ -9,6 +9,7 @@
 //! | buffered.rs | bytes that are looked at in the ring stay there, whatever others do |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
 //! | records.rs | boundaries, whole records for each of many receivers, sizes from 0 to megabytes |
+//! | full.rs | where nothing more fits, grants or records, the descriptor says so: of a FIFO as of a pipe |
 //! | grants.rs | no copy, one buffer for several, nothing lost with those who die |
 //! | duplex.rs | two pipes as one: both ways, each with an end of its own |
 //! | events.rs | an event queue tells of a native pipe what it tells of the kernel's: the states that the seed's author checked with kqueue |
@@ -24,6 +25,7 @@ mod duplex;
 mod ends;
 mod events;
 mod fifo;
+mod full;
 mod grants;
 mod peer;
 mod quiet;

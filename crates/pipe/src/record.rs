@@ -8,16 +8,17 @@
 //! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
-use crate::Me;
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Cursor, Iov};
-use crate::lock::Patience;
+use crate::lock::{self, Patience};
 use crate::policy::{self, Lines};
 use crate::read::{self, Drained};
 use crate::ring::Ring;
-use crate::word::{H, T};
-use byway_sys::errno::Ret;
-use byway_sys::process;
+use crate::word::{H, M, T};
+use crate::write::{self, Progress};
+use crate::{Me, bell, clusters};
+use byway_sys::errno::{EAGAIN, Ret};
+use byway_sys::{file, process};
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -221,7 +222,8 @@ pub enum Pulled<'a> {
 
 /// The next record into `b` and `spare`, if K is next: by one read. Its caller has the record lock.
 ///
-/// While the channel is open K has what one write brought (I2), and a record is written whole: no more than one is there.
+/// While the channel is open K has what one write brought (I2), and a record is written whole: no more than one is there. But for a FIFO
+/// whose ring was full: its oldest bytes are there (fifo.rs), which are read piece by piece.
 pub fn from_kernel<'a>(
     me: &Me,
     ch: &Channel,
@@ -231,6 +233,9 @@ pub fn from_kernel<'a>(
 ) -> Pulled<'a> {
     let (h, t, m) = (ch.h(), ch.t(), ch.m());
     if t.closed() || t.nsl() > 0 || h.held() || !m.valid() || m.p(h.r()) != h.r() {
+        return Pulled::Nothing;
+    }
+    if ch.is_fifo() && may_have_several(me, ch, m) {
         return Pulled::Nothing;
     }
     let mut head = [0u8; HEAD];
@@ -256,6 +261,82 @@ pub fn from_kernel<'a>(
     // SAFETY: the kernel has put the record's bytes there, of which `rest` lie behind the buffer.
     let rest = unsafe { core::slice::from_raw_parts(spare.as_ptr().cast(), rest) };
     Pulled::Record(head, rest)
+}
+
+/// Of a FIFO, whose bytes in K stand next, at the place `m`: whether a full ring may have put them there, and so in which piece of a record
+/// they end is not known.
+fn may_have_several(me: &Me, ch: &Channel, m: M) -> bool {
+    // A ring of some pages is full when it has as many as go into K.
+    let little = |ring: Ring| ring.bytes() < 4 * PIPE_BUF as u64;
+    // All that a write to K takes; or what a read has left of that.
+    let whole = usize::from(ch.facts.0.lane.load(Relaxed)) == PIPE_BUF;
+    whole || ch.reader.0.filled.load(Relaxed) == m.0 || ch.ring(&me.domain).is_none_or(little)
+}
+
+/// A record into a FIFO that is to count as full, whatever room its ring has: into K, behind the ring's bytes, as what is too much for a
+/// nameless pipe. What write(2) says; EAGAIN: K has something already, and tells when that has been taken. `None`: nothing was written, and
+/// is to be as usual: the channel is the kernel's, somebody sleeps, nobody reads, or a reader is just at the end of K.
+///
+/// For those whose FIFO nobody opens who does not take part: of others K has the oldest bytes (fifo.rs).
+pub fn overflow(me: &Me, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
+    loop {
+        let _taken = lock::take(me, ch, fd, T::closed)?;
+        let said = overflow_locked(me, ch, fd, b);
+        lock::drop(me, ch);
+        if let Some(said) = said {
+            return said;
+        }
+    }
+}
+
+/// Under the lock. `None`: T or M changed, begin again.
+fn overflow_locked(me: &Me, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
+    let (t, m) = (ch.t(), ch.m());
+    let gone = file::reader_gone(fd);
+    if gone {
+        policy::looks_in_vain(ch);
+    }
+    let ring = ch.ring(&me.domain).filter(|_| !gone && !t.closed());
+    let Some(ring) = ring.filter(|_| t.nsl() == 0 || t.rung()) else {
+        return Some(None);
+    };
+    let r = ch.h().r();
+    if m.valid() {
+        if r >= m.p(r) && file::fionread(fd) == 0 {
+            // Read to its end, but not yet found empty.
+            if t.nsl() > 0 || !lock::try_hold(me, ch, r, H::KR) {
+                return Some(None);
+            }
+            if ch.m() == m && file::fionread(fd) == 0 {
+                ch.clear_m(m);
+            }
+            lock::release(me, ch, r);
+            return None;
+        }
+        if !write::shrink(ch, fd) {
+            return Some(None);
+        }
+        ch.writer.0.sleeper.store(me.tid, Relaxed);
+        return Some(Some(EAGAIN));
+    }
+    let pos = t.wide(r);
+    // A pump must find room for what goes into K now.
+    if clusters::back(me, ch, ring, pos, 1) == 0 {
+        return Some(None);
+    }
+    let place = bell::set_place(ch, pos);
+    ch.cas_t(t, t.with(T::RUNG)).ok()?;
+    let v = [Iov {
+        base: b.as_ptr() as usize,
+        len: b.len(),
+    }];
+    let mut w = Progress {
+        at: Cursor::new(&v),
+        want: b.len(),
+        done: 0,
+    };
+    let said = bell::to_kernel(ch, fd, &mut w, b.len(), place);
+    Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }
 
 /// Whether the channel shows something new since T was `was`.
