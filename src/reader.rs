@@ -12,7 +12,7 @@ use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::ReadLease;
-use byway_pipe::read::{self, Armed};
+use byway_pipe::read::{self, Armed, Held};
 use byway_pipe::{Step, handback, policy, quick, quiet};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
@@ -20,6 +20,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
+
+/// Between two looks whether another reader has done with what it looks at.
+const ANOTHER: Duration = Duration::from_micros(100);
 
 /// A rest this long gives the ring's memory back.
 const REST: Duration = Duration::from_millis(20);
@@ -95,7 +98,9 @@ impl Reader {
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something.
+    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something. Or another reader has looked at what is
+    /// there for some 30 ms ([`Buffered`](crate::Buffered)): then the descriptor tells when that one has done, but not if its process is
+    /// killed before.
     pub fn try_read(&mut self, b: &mut [u8]) -> io::Result<usize> {
         self.attempt(b, OrElse::Return)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -104,7 +109,7 @@ impl Reader {
     /// As `read`, waiting no longer than `most`.
     ///
     /// # Errors
-    /// `TimedOut`: nothing came. `Interrupted`: a signal handler ran meanwhile.
+    /// `TimedOut`: nothing came, or another reader looks at what did. `Interrupted`: a signal handler ran meanwhile.
     pub fn read_timeout(&mut self, b: &mut [u8], most: Duration) -> io::Result<usize> {
         self.read_until(b, Instant::now().checked_add(most))
     }
@@ -127,10 +132,12 @@ impl Reader {
             None => OrElse::Sleep,
         };
         loop {
-            if let Some(n) = self.attempt(b, or)? {
-                return Ok(n);
+            match self.attempt(b, or) {
+                Ok(Some(n)) => return Ok(n),
+                Ok(None) => self.sleep(until)?,
+                Err(e) if is_elsewhere(&e) => wait_for_another(until)?,
+                Err(e) => return Err(e),
             }
-            self.sleep(until)?;
         }
     }
 
@@ -227,7 +234,11 @@ impl Reader {
         }];
         let mut armed = Armed::NOT;
         let at = Cursor::new(&v);
-        match read::read(me, ch, fd, at, b.len(), 0, &mut armed) {
+        let held = match or {
+            OrElse::Return => Held::Leaves,
+            _ => Held::Asks,
+        };
+        match read::read_or(me, ch, fd, at, b.len(), &mut armed, held) {
             Step::Done(n) => said(n).map(Some),
             step => {
                 let c = *c;
@@ -335,6 +346,25 @@ fn quietly(_inside: quiet::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
         EAGAIN => None,
         n => Some(n),
     }
+}
+
+/// Whether an attempt found that another reader holds what is there: nothing is armed.
+pub(crate) fn is_elsewhere(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// A moment until that reader is asked again.
+#[cold]
+pub(crate) fn wait_for_another(until: Option<Instant>) -> io::Result<()> {
+    let now = Instant::now();
+    if until.is_some_and(|t| now >= t) {
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "another reader looks at the pipe's bytes, and did not go on in that time",
+        ));
+    }
+    let soon = now + ANOTHER;
+    kernel::pause(until.map_or(soon, |t| t.min(soon)))
 }
 
 /// An end is in one queue at most.

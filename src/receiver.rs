@@ -7,6 +7,7 @@ use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
 use crate::kernel::said;
+use crate::reader::{is_elsewhere, wait_for_another};
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
 use byway_pipe::record::{self, Found, HEAD, Head, Pulled};
@@ -183,12 +184,12 @@ impl Receiver {
     #[inline]
     fn next(&mut self, b: &mut [u8], wait: Wait) -> io::Result<Next> {
         loop {
-            if let Some(n) = self.attempt(b, wait.or_else())? {
-                return Ok(n);
-            }
-            match wait {
-                Wait::Not => return Err(io::ErrorKind::WouldBlock.into()),
-                Wait::Until(t) => self.reader.sleep(t)?,
+            match (self.attempt(b, wait.or_else()), wait) {
+                (Ok(Some(n)), _) => return Ok(n),
+                (Ok(None), Wait::Not) => return Err(io::ErrorKind::WouldBlock.into()),
+                (Ok(None), Wait::Until(t)) => self.reader.sleep(t)?,
+                (Err(e), Wait::Until(t)) if is_elsewhere(&e) => wait_for_another(t)?,
+                (Err(e), _) => return Err(e),
             }
         }
     }
@@ -311,13 +312,19 @@ impl Receiver {
     fn fill(&mut self, b: &mut [u8]) -> io::Result<()> {
         let mut at = 0;
         while at < b.len() {
-            match self.reader.attempt(&mut b[at..], OrElse::Spin)? {
-                Some(0) => return Err(damaged()),
-                Some(n) => at += n,
-                None => match self.reader.sleep(None) {
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    r => r?,
-                },
+            let waited = match self.reader.attempt(&mut b[at..], OrElse::Spin) {
+                Ok(Some(0)) => return Err(damaged()),
+                Ok(Some(n)) => {
+                    at += n;
+                    continue;
+                }
+                Ok(None) => self.reader.sleep(None),
+                Err(e) if is_elsewhere(&e) => wait_for_another(None),
+                Err(e) => return Err(e),
+            };
+            match waited {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                r => r?,
             }
         }
         Ok(())

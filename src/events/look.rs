@@ -98,13 +98,13 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Bytes that can be read.
-    fn unread(&self) -> u64 {
+    /// Bytes that can be read; `None`: another reader looks at them.
+    fn unread(&self) -> Option<u64> {
         let there = match self.carried {
-            Some(c) => ready::readable(&c.me(false), c.channel, self.fd),
+            Some(c) => ready::readable(&c.me(false), c.channel, self.fd)?,
             None => file::fionread(self.fd) as u64,
         };
-        there + self.watch.kept() as u64
+        Some(there + self.watch.kept() as u64)
     }
 
     fn look(&self, told: Option<Told>, edge: bool, patient: bool) -> (Seen, Option<Told>) {
@@ -116,7 +116,9 @@ impl Stream<'_> {
             // In this order: what was written before the last writer closed is counted, and what comes after the count is new.
             let eof = file::poll1(self.fd, file::POLLIN, 0).1 & POLLHUP != 0;
             let place = self.carried.map_or(0, |c| c.channel.t().w());
-            let there = self.unread();
+            let Some(there) = self.unread() else {
+                return (Seen::Later, told);
+            };
             if there > 0 || eof {
                 let told = told.filter(|t| {
                     let ours = matches!(*state, State::Armed(_)) && t.settled == Some(there);
@@ -159,7 +161,7 @@ impl Stream<'_> {
         if ready::settle(&me, c.channel, self.fd, &mut armed) == Sight::Armed {
             *state = State::Armed(armed);
         }
-        let now = self.unread();
+        let now = self.unread().unwrap_or(there);
         let told = Told {
             settled: Some(now),
             ..Told::now(c.channel.t().w(), t.eof)

@@ -1,6 +1,7 @@
 //! Bytes that are looked at in the ring: no copy, nothing lost or seen twice, and nobody moves them meanwhile.
 use crate::peer::{self, byte, write_all};
 use std::io::{BufRead, ErrorKind, Read, Write};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -157,4 +158,106 @@ fn a_killed_reader_has_taken_nothing() {
     r.read_to_end(&mut all).unwrap();
     assert_eq!(all.len(), 60_000);
     assert!(all.iter().enumerate().all(|(i, &x)| x == byte(i)));
+}
+
+/// A reader of another thread that looks at `bytes` until the second end of the pair is dropped, and then takes some.
+fn looker(mut r: byway::Reader, takes: usize) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
+    let (looks, is_looking) = mpsc::channel();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let t = thread::spawn(move || {
+        let mut b = r.buffered();
+        assert!(!b.fill_buf().unwrap().is_empty());
+        looks.send(()).unwrap();
+        let _ = stopped.recv();
+        b.consume(takes);
+    });
+    is_looking.recv_timeout(peer::LONG).unwrap();
+    (stop, t)
+}
+
+fn poll(r: &byway::Reader, most: Duration) -> bool {
+    let mut p = libc::pollfd {
+        fd: peer::number(r),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one struct pollfd.
+    unsafe { libc::poll(&mut p, 1, most.as_millis() as i32) == 1 }
+}
+
+/// Who may not wait for one that looks on and on is told so, and its descriptor tells when that has done; and what comes after that.
+#[test]
+fn nobody_waits_without_end_for_one_who_looks() {
+    for takes in [0, 2, 5] {
+        let (mut r, mut w) = with(b"hello");
+        let (stop, t) = looker(r.try_clone().unwrap(), takes);
+        let kind = |e: std::io::Result<usize>| e.unwrap_err().kind();
+        let began = Instant::now();
+        let soon = Duration::from_millis(5);
+        assert_eq!(kind(r.read_timeout(&mut [0; 9], soon)), ErrorKind::TimedOut);
+        assert!(began.elapsed() >= soon);
+        assert_eq!(kind(r.try_read(&mut [0; 9])), ErrorKind::WouldBlock);
+        assert!(!poll(&r, Duration::ZERO));
+        // A queue waits as long as it is to.
+        let q = byway::events::Queue::new().unwrap();
+        q.apply(byway::events::Change::read(&mut r)).unwrap();
+        let mut events = [Default::default(); 2];
+        assert_eq!(q.wait(&mut events, Some(soon)).unwrap(), 0);
+        drop(stop);
+        t.join().unwrap();
+        if takes == 5 {
+            assert!(!poll(&r, Duration::ZERO));
+            w.write_all(b"there").unwrap();
+        }
+        assert!(poll(&r, peer::LONG), "{takes}");
+        assert_eq!(q.wait(&mut events, Some(peer::LONG)).unwrap(), 1);
+        let mut b = [0; 9];
+        let n = r.try_read(&mut b).unwrap();
+        assert_eq!(&b[..n], &[&b"hello"[takes..], &b"there"[..]].concat()[..n]);
+        // The ring comes back.
+        write_all(&mut w, 20_000).unwrap();
+        drop(w);
+        let mut rest = Vec::new();
+        r.read_to_end(&mut rest).unwrap();
+        let left = if takes == 5 { 5 } else { 5 - takes };
+        assert_eq!(n + rest.len(), left + 20_000);
+    }
+}
+
+/// Who may wait does, and a signal handler ends it.
+#[test]
+fn who_waits_for_one_who_looks_is_interrupted() {
+    extern "C" fn nothing(_: i32) {}
+    // SAFETY: a handler that does nothing, without SA_RESTART.
+    unsafe {
+        let mut a: libc::sigaction = std::mem::zeroed();
+        a.sa_sigaction = nothing as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &a, std::ptr::null_mut()), 0);
+    }
+    let (mut r, _w) = with(b"hello");
+    let (stop, t) = looker(r.try_clone().unwrap(), 2);
+    let (started, has_started) = mpsc::channel();
+    let (said, is_over) = mpsc::channel();
+    let waits = thread::spawn(move || {
+        // SAFETY: this thread's own name.
+        started.send(unsafe { libc::pthread_self() }).unwrap();
+        said.send(r.read(&mut [0; 9]).map_err(|e| e.kind()))
+            .unwrap();
+        // What is left comes when the other has done.
+        (r.read(&mut [0; 9]).unwrap(), r)
+    });
+    let who = has_started.recv().unwrap();
+    let until = Instant::now() + peer::LONG;
+    let first = loop {
+        // SAFETY: the thread has not been joined.
+        unsafe { libc::pthread_kill(who, libc::SIGUSR2) };
+        match is_over.recv_timeout(Duration::from_millis(2)) {
+            Ok(said) => break said,
+            Err(_) => assert!(Instant::now() < until, "it waits for ever"),
+        }
+    };
+    assert_eq!(first, Err(ErrorKind::Interrupted));
+    drop(stop);
+    t.join().unwrap();
+    assert_eq!(waits.join().unwrap().0, 3);
 }

@@ -3,7 +3,7 @@
 //! Invariant: while somebody looks, it holds the readers' side (H: kr), as a reader does that is slow with K's bytes: nobody
 //! else takes bytes, and nobody hands the channel back, so what it sees stays. If it dies, nothing has left the stream.
 //! Not here: what lies in K, which must be read; who may not be waited for by the thread that looks (the native library).
-use crate::channel::Channel;
+use crate::channel::{Channel, Why};
 use crate::word::H;
 use crate::{Me, handback, lock};
 use core::sync::atomic::Ordering::Relaxed;
@@ -52,6 +52,11 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, held: Held, n: usize) {
     let r = held.at + n as u64;
     lock::release(me, ch, r);
     ch.reader.0.count(n);
+    // Somebody could not wait for this (read.rs), and is told by the kernel: which has the pipe until somebody has read from it.
+    if ch.facts.0.full.load(Relaxed) != 0 {
+        handback::hand_back(me, ch, fd, false, Why::Readiness);
+        return;
+    }
     let (t, m) = (ch.t(), ch.m());
     let Some(ring) = ch.ring(&me.domain) else {
         return;

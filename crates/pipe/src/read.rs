@@ -28,6 +28,20 @@ impl Armed {
     };
 }
 
+/// Turns of waiting in which nobody sleeps.
+const SOON: u32 = 96;
+
+/// What a read does where another reader holds what is there, and does not go on: it looks at it (peek.rs), or was stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Waits, as for the kernel's lock of a pipe.
+    Waits,
+    /// Says EAGAIN soon: its caller asks again.
+    Asks,
+    /// Says EAGAIN after a while. Who looks knows of it, and leaves the pipe to the kernel's when it has done: so the descriptor tells.
+    Leaves,
+}
+
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one buffer is to be
@@ -42,11 +56,35 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
-    take(me, ch, fd, &mut at, want, &mut done, armed).unwrap_or(Step::Done(done as Ret))
+    let held = Held::Waits;
+    take(me, ch, fd, &mut at, want, &mut done, armed, held).unwrap_or(Step::Done(done as Ret))
+}
+
+/// As [`read`] into one buffer, of which nothing is read yet.
+#[inline]
+pub fn read_or(
+    me: &Me,
+    ch: &Channel,
+    fd: usize,
+    mut at: Cursor,
+    want: usize,
+    armed: &mut Armed,
+    held: Held,
+) -> Step {
+    let mut done = 0;
+    take(me, ch, fd, &mut at, want, &mut done, armed, held).unwrap_or(Step::Done(done as Ret))
+}
+
+/// Has the holder of the readers' side, where H is `h`, leave the pipe to the kernel when it has done. False: it has done already.
+fn leaves(ch: &Channel, h: H) -> bool {
+    ch.facts.0.full.store(1, Relaxed);
+    // The same word once more: its next value is made from this one, and who makes it sees the store above (E3).
+    ch.cas_h(h, h)
 }
 
 /// `None` when the call is complete with `done` bytes.
 #[inline(never)]
+#[allow(clippy::too_many_arguments)]
 fn take(
     me: &Me,
     ch: &Channel,
@@ -55,6 +93,7 @@ fn take(
     want: usize,
     done: &mut usize,
     armed: &mut Armed,
+    held: Held,
 ) -> Option<Step> {
     let mut patience = lock::Patience::new();
     let (mut waited, mut gathered) = (false, false);
@@ -73,6 +112,12 @@ fn take(
         if h.held() {
             if patience.wait(me.cpus) && byway_sys::process::is_dead(h.owner()) {
                 handback::settle(me, ch, fd);
+            } else if match held {
+                Held::Waits => false,
+                Held::Asks => patience.turns() >= SOON,
+                Held::Leaves => patience.is_over() && (*done > 0 || leaves(ch, h)),
+            } {
+                return (*done == 0).then_some(Step::Done(EAGAIN));
             }
             continue;
         }
@@ -176,7 +221,8 @@ fn take(
                             if *done > 0 {
                                 return None;
                             }
-                            if file::is_nonblocking(fd) {
+                            if held != Held::Waits || file::is_nonblocking(fd) {
+                                // It is told when the bytes come into K.
                                 return Some(Step::Done(EAGAIN));
                             }
                         }

@@ -10,8 +10,9 @@ use crate::{Me, Step, handback, lock, write};
 use byway_sys::file;
 use byway_sys::process;
 
-/// Bytes that readers may take now, as one look tells: those of the ring, and those of K.
-pub fn readable(me: &Me, ch: &Channel, fd: usize) -> u64 {
+/// Bytes that readers may take now, as one look tells: those of the ring, and those of K. `None`: that is for one to tell who holds the
+/// readers' side, and does not go on.
+pub fn readable(me: &Me, ch: &Channel, fd: usize) -> Option<u64> {
     let mut patience = lock::Patience::new();
     loop {
         let h = ch.h();
@@ -19,16 +20,21 @@ pub fn readable(me: &Me, ch: &Channel, fd: usize) -> u64 {
         let m = ch.m();
         let ring = match ch.ring(&me.domain) {
             Some(ring) if !t.closed() => ring,
-            _ => return file::fionread(fd) as u64,
+            _ => return Some(file::fionread(fd) as u64),
         };
         let there = t.wide(h.r()) - h.r();
         let own = if m.valid() { file::fionread(fd) } else { 0 };
         // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
         if ch.h() == h && ch.t().w() == t.w() && ch.m() == m && !h.held() {
-            return there.min(ring.bytes()) + own as u64;
+            return Some(there.min(ring.bytes()) + own as u64);
         }
-        if h.held() && patience.wait(me.cpus) && process::is_dead(h.owner()) {
-            handback::settle(me, ch, fd);
+        if h.held() && patience.wait(me.cpus) {
+            if process::is_dead(h.owner()) {
+                handback::settle(me, ch, fd);
+            } else if patience.turns() > 90 {
+                // A reader that is at work has done long before.
+                return None;
+            }
         }
     }
 }
