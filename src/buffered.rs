@@ -3,7 +3,8 @@
 //! Invariant: between `fill_buf` and `consume` the bytes are held in the ring (crate pipe, peek.rs) by this thread, which meanwhile
 //! does nothing that would wait for itself: other calls of it on that pipe fail with EBUSY.
 //! unsafe: slices over shared memory, as in grant.rs.
-//! Not here: bytes that came through the kernel's pipe are read into a buffer of this value's own.
+//! Bytes that came through the kernel's pipe are read ahead, and are the reader's: what is not consumed comes with its next read.
+//! Not here: what the reader has ahead (reader.rs).
 use crate::Reader;
 use crate::carried::Carried;
 use crate::watch::Turn;
@@ -41,7 +42,8 @@ pub(crate) fn busy() -> io::Error {
 ///
 /// What `fill_buf` shows lies in shared memory, where its writer put it, and stays until `consume`: then other readers of the
 /// pipe, and whoever wants to hand it to the kernel, go on. So consume soon. Meanwhile calls of the same thread on other ends
-/// of that pipe fail with EBUSY. Bytes that came through the kernel's pipe (those that woke a reader) are copied.
+/// of that pipe fail with EBUSY. Bytes that came through the kernel's pipe (those that woke a reader) are copied, and stay with the reader
+/// ([`Reader::ahead`]).
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -56,22 +58,20 @@ pub(crate) fn busy() -> io::Error {
 pub struct Buffered<'a> {
     reader: &'a mut Reader,
     held: Option<(Carried, Held, Turn)>,
-    own: Vec<u8>,
-    /// Where the unread bytes of `own` begin.
-    at: usize,
+    /// Room for what is read ahead.
+    spare: Vec<u8>,
     /// The bytes are held in this thread's name.
     _here: PhantomData<*const ()>,
 }
 
 impl Reader {
-    /// The reader as `BufRead`, for as long as the value lives; what it has not consumed stays in the pipe, but for bytes that
-    /// came through the kernel's pipe: those are lost with it, as with std's `BufReader`.
+    /// The reader as `BufRead`, for as long as the value lives. What it has not consumed comes with the reader's next reads, buffered or not:
+    /// it is still in the pipe, or, if it came through the kernel's, with this reader ([`Reader::ahead`]).
     pub fn buffered(&mut self) -> Buffered<'_> {
         Buffered {
             reader: self,
             held: None,
-            own: Vec::new(),
-            at: 0,
+            spare: Vec::new(),
             _here: PhantomData,
         }
     }
@@ -111,18 +111,19 @@ impl Buffered<'_> {
 
 impl BufRead for Buffered<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.own.len() && self.held.is_none() && !self.hold() {
-            self.own.resize(OWN, 0);
-            self.at = OWN;
-            let n = self.reader.read(&mut self.own);
-            self.own.truncate(*n.as_ref().unwrap_or(&0));
-            self.at = 0;
-            n?;
+        if self.held.is_none() && !self.reader.is_ahead() && !self.hold() {
+            let mut bytes = std::mem::take(&mut self.spare);
+            bytes.resize(OWN, 0);
+            let n = self.reader.read(&mut bytes);
+            bytes.truncate(*n.as_ref().unwrap_or(&0));
+            if n? > 0 {
+                self.reader.put_ahead(bytes);
+            }
         }
         match &self.held {
             // SAFETY: bytes of the ring that nobody takes, overwrites or moves until `take`, which needs `self`.
             Some((_, held, _)) => Ok(unsafe { std::slice::from_raw_parts(held.start, held.len) }),
-            None => Ok(&self.own[self.at..]),
+            None => Ok(self.reader.ahead()),
         }
     }
 
@@ -131,14 +132,14 @@ impl BufRead for Buffered<'_> {
         if self.held.is_some() {
             self.take(n);
         } else {
-            self.at = (self.at + n).min(self.own.len());
+            self.spare = self.reader.take_ahead(n).unwrap_or_default();
         }
     }
 }
 
 impl Read for Buffered<'_> {
     fn read(&mut self, b: &mut [u8]) -> io::Result<usize> {
-        if self.held.is_none() && self.at == self.own.len() {
+        if self.held.is_none() && !self.reader.is_ahead() {
             return self.reader.read(b);
         }
         let n = self.fill_buf()?.read(b)?;

@@ -36,6 +36,8 @@ pub struct Reader {
     /// Of its last quiet read. What such a read needs comes first: after a sleep each line is one more to wait for.
     quiet: quiet::Lease,
     arms: Arms,
+    /// What has left the stream and comes next.
+    ahead: Option<Box<Ahead>>,
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
     /// R when this end last went to sleep.
@@ -46,11 +48,18 @@ pub struct Reader {
     _farewell: Farewell,
 }
 
+/// Bytes that were read and not yet asked for: at least one is left.
+struct Ahead {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
 impl Reader {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Reader {
         Reader {
             quiet: quiet::Lease::NONE,
             arms: Arms::Own(None),
+            ahead: None,
             fd,
             carried,
             slept: None,
@@ -81,7 +90,7 @@ impl Reader {
         Ok(Reader::over(fd, carried))
     }
 
-    /// Another reader of the same stream, as dup(2) makes it.
+    /// Another reader of the same stream, as dup(2) makes it. Bytes that this one has read [ahead](Reader::ahead) stay with this one.
     ///
     /// # Errors
     /// No descriptor is free.
@@ -93,6 +102,62 @@ impl Reader {
     pub fn is_carried(&self) -> bool {
         self.carried
             .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
+    }
+
+    /// Bytes that were read out of the pipe already, and come with the next reads of this end: [`buffered`](Reader::buffered) was shown more
+    /// than it took, or a [`Receiver`](crate::Receiver) kept a record. Nobody else finds them, neither a clone nor who has the descriptor.
+    pub fn ahead(&self) -> &[u8] {
+        self.ahead.as_ref().map_or(&[], |a| &a.bytes[a.at..])
+    }
+
+    #[inline]
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// Has `bytes` come next.
+    #[cold]
+    pub(crate) fn put_ahead(&mut self, mut bytes: Vec<u8>) {
+        bytes.extend_from_slice(self.ahead());
+        self.ahead = match bytes.is_empty() {
+            true => None,
+            false => Some(Box::new(Ahead { bytes, at: 0 })),
+        };
+        self.tell(0);
+    }
+
+    /// Passes over `n` bytes of those, at most all; what they lay in, if there are no more.
+    #[cold]
+    pub(crate) fn take_ahead(&mut self, n: usize) -> Option<Vec<u8>> {
+        let a = self.ahead.as_mut()?;
+        a.at = a.at.saturating_add(n).min(a.bytes.len());
+        let all = a.at == a.bytes.len();
+        let done = if all { self.ahead.take() } else { None };
+        self.tell(0);
+        done.map(|a| a.bytes)
+    }
+
+    #[cold]
+    fn read_ahead(&mut self, b: &mut [u8]) -> usize {
+        let n = b.len().min(self.ahead().len());
+        b[..n].copy_from_slice(&self.ahead()[..n]);
+        self.take_ahead(n);
+        n
+    }
+
+    /// What this end holds itself, besides `more` bytes, for the queue that watches it.
+    pub(crate) fn keep(&self, more: usize) {
+        if let Some(w) = self.watched() {
+            w.keep(more + self.ahead().len());
+        }
+    }
+
+    /// That has changed.
+    pub(crate) fn tell(&self, more: usize) {
+        self.keep(more);
+        if let Some(w) = self.watched() {
+            w.mark(false);
+        }
     }
 
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
@@ -117,7 +182,8 @@ impl Reader {
     /// What read(2) says, if it is the kernel's turn as it was the last time: by as little as may be, for after a sleep all is cold.
     #[inline]
     fn again(&mut self, b: &mut [u8]) -> Option<Ret> {
-        let sleeps = self.quiet.is_some() && self.arms.are_none() && !b.is_empty();
+        let sleeps =
+            self.quiet.is_some() && self.arms.are_none() && !b.is_empty() && !self.is_ahead();
         let tid = sleeps.then(|| thread::ids().tid)?;
         quietly(
             quiet::read_again(tid, &mut self.quiet)?,
@@ -191,6 +257,7 @@ impl Reader {
         };
         let watch = Watch::new(queue, key, armed);
         self.arms = Arms::Watched(watch.clone());
+        self.keep(0);
         Ok(Kind::Reader {
             fd: self.fd.as_raw_fd(),
             carried: self.carried,
@@ -208,6 +275,9 @@ impl Reader {
     pub(crate) fn attempt(&mut self, b: &mut [u8], or: OrElse) -> io::Result<Option<usize>> {
         if b.is_empty() {
             return Ok(Some(0));
+        }
+        if self.is_ahead() {
+            return Ok(Some(self.read_ahead(b)));
         }
         let _turn = self.turn();
         let Some(c) = &mut self.carried else {
@@ -311,8 +381,16 @@ impl Reader {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
+    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)). `InvalidInput`: this end has
+    /// read [ahead](Reader::ahead), and who gets the descriptor would miss that: read it before.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
+        if self.is_ahead() {
+            let n = self.ahead().len();
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{n} bytes were read ahead, and would be lost; read those first"),
+            ));
+        }
         if self.carried.is_some_and(|c| is_held(&c)) {
             return Err(busy());
         }

@@ -59,9 +59,31 @@ impl Receiver {
         &mut self.reader
     }
 
-    /// The pipe's end.
-    pub fn into_inner(self) -> Reader {
+    /// The pipe's end. A record that a buffer was too small for (EMSGSIZE) is not lost: it comes next again, with its head, as it stood in the
+    /// stream ([`Reader::ahead`]). A receiver of that reader finds it.
+    pub fn into_inner(mut self) -> Reader {
+        if let Some(m) = self.kept.take() {
+            let framed = self.framed(m);
+            self.reader.put_ahead(framed);
+        }
         self.reader
+    }
+
+    /// A record as it stands in the stream; nothing of a grant that is not this process's, but its parent's.
+    #[cold]
+    fn framed(&self, m: Message) -> Vec<u8> {
+        let of = |kind, b: &[u8]| [&Head { kind, len: b.len() }.to_bytes()[..], b].concat();
+        let parting = match (m, self.reader.carried) {
+            (Message::Copied(b), _) => return of(COPIED, &b),
+            // The channel is its holder again.
+            (Message::Shared(g), Some(c)) => g.part(c.holder()).ok(),
+            (Message::Shared(_), None) => None,
+        };
+        parting.map_or_else(Vec::new, |p| {
+            let b = of(GRANTED, &p.sent().to_bytes());
+            p.gone();
+            b
+        })
     }
 
     /// Another receiver from the same pipe.
@@ -161,24 +183,19 @@ impl Receiver {
     /// Has it watched by a queue, as [`Reader`].
     pub(crate) fn watch(&mut self, queue: Weak<Inner>, key: u64) -> io::Result<Kind> {
         let kind = self.reader.watch(queue, key)?;
-        self.keep();
+        self.reader.keep(self.kept());
         Ok(kind)
     }
 
-    /// How much is kept here, for the queue that watches it.
-    fn keep(&self) {
-        if let Some(w) = self.reader.watched() {
-            w.keep(self.kept.as_ref().map_or(0, |m| HEAD + m.len()));
-        }
+    /// How much is kept here.
+    fn kept(&self) -> usize {
+        self.kept.as_ref().map_or(0, |m| HEAD + m.len())
     }
 
     /// That has changed.
     #[cold]
     fn tell(&self) {
-        self.keep();
-        if let Some(w) = self.reader.watched() {
-            w.mark(false);
-        }
+        self.reader.tell(self.kept());
     }
 
     #[inline]
@@ -201,6 +218,10 @@ impl Receiver {
             let m = self.kept.take();
             self.tell();
             return Ok(m.map(Next::Message));
+        }
+        if self.reader.is_ahead() {
+            let c = self.reader.carried;
+            return self.piecewise(c.as_ref(), b, or);
         }
         let _turn = self.reader.turn();
         let Some(c) = &mut self.reader.carried else {
@@ -268,7 +289,9 @@ impl Receiver {
     }
 
     fn piece(&mut self, c: Option<&Carried>, b: &mut [u8], or: OrElse) -> io::Result<Option<Next>> {
-        if let Some(c) = c {
+        if let Some(c) = c
+            && !self.reader.is_ahead()
+        {
             let (me, ch, fd) = (c.me(false), c.channel, self.reader.as_raw_fd() as usize);
             record::begin(&me, ch);
             let mut spare = [MaybeUninit::uninit(); record::MOST];

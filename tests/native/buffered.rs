@@ -160,6 +160,107 @@ fn a_killed_reader_has_taken_nothing() {
     assert!(all.iter().enumerate().all(|(i, &x)| x == byte(i)));
 }
 
+/// What was read ahead is the reader's: whatever it is asked by next, and however the bytes came.
+#[test]
+fn what_was_read_ahead_comes_next() {
+    for asleep in [false, true] {
+        let (mut r, mut w) = byway::pipe().unwrap();
+        if asleep {
+            // Armed: the next bytes come through the kernel's pipe.
+            r.try_read(&mut [0; 9]).unwrap_err();
+        }
+        w.write_all(b"one\ntwo\nthree\nfour\nfive\nsix, and more")
+            .unwrap();
+        let line = |r: &mut byway::Reader| {
+            let mut s = String::new();
+            r.buffered().read_line(&mut s).unwrap();
+            s
+        };
+        assert_eq!(line(&mut r), "one\n");
+        // Only what came that way had to be read.
+        assert_eq!(r.ahead().is_empty(), !asleep);
+        assert_eq!(line(&mut r), "two\n");
+        let mut b = [0; 6];
+        assert_eq!((r.read(&mut b).unwrap(), &b[..]), (6, &b"three\n"[..]));
+        // A clone has what is left in the pipe, and no more.
+        let ahead = r.ahead().len();
+        assert_eq!(ahead, if asleep { 23 } else { 0 });
+        let mut other = r.try_clone().unwrap();
+        assert_eq!(other.try_read(&mut b).is_err(), asleep);
+        if !asleep {
+            assert_eq!(&b, b"four\nf");
+            continue;
+        }
+        assert_eq!(
+            (r.try_read(&mut b[..5]).unwrap(), &b[..5]),
+            (5, &b"four\n"[..])
+        );
+        let n = r.read_timeout(&mut b[..5], peer::LONG).unwrap();
+        assert_eq!((n, &b[..5]), (5, &b"five\n"[..]));
+        // A queue counts them too; with what is in the pipe.
+        w.write_all(b"!").unwrap();
+        let q = byway::events::Queue::new().unwrap();
+        q.apply(byway::events::Change::read(&mut r)).unwrap();
+        let mut e = [byway::events::Event::default(); 2];
+        assert_eq!(q.wait(&mut e, Some(peer::LONG)).unwrap(), 1);
+        assert_eq!(e[0].data, 14);
+        assert_eq!(r.buffered().fill_buf().unwrap(), b"six, and more");
+        r.buffered().consume(4);
+        assert_eq!(q.wait(&mut e, Some(peer::LONG)).unwrap(), 1);
+        assert_eq!(e[0].data, 10);
+        // Who gets the descriptor would miss them.
+        let e = r.into_fd().unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidInput);
+        assert!(e.to_string().contains("9 bytes"), "{e}");
+    }
+}
+
+/// Lines that come now and then, so that the reader often sleeps, taken in every way.
+#[test]
+fn no_line_is_lost_whoever_reads_it() {
+    const N: usize = 3000;
+    for fifo in [false, true] {
+        let (mut r, mut w) = match fifo {
+            false => byway::pipe().unwrap(),
+            true => {
+                let f = byway::Fifo::new(&format!("ahead-{}", std::process::id())).unwrap();
+                let ends = (f.try_reader().unwrap(), f.try_writer().unwrap());
+                f.remove().unwrap();
+                ends
+            }
+        };
+        let t = thread::spawn(move || {
+            for k in 0..N {
+                writeln!(w, "line {k}").unwrap();
+                if k % 10 == 0 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+            }
+        });
+        for k in 0..N {
+            let mut line = Vec::new();
+            let mut one = [0];
+            while line.last() != Some(&b'\n') {
+                match (k % 4, line.len()) {
+                    (0 | 1, _) => _ = r.buffered().read_until(b'\n', &mut line).unwrap(),
+                    (2, n) if n < 3 => {
+                        assert_eq!(r.read(&mut one).unwrap(), 1);
+                        line.push(one[0]);
+                    }
+                    (2, _) => _ = r.buffered().read_until(b'\n', &mut line).unwrap(),
+                    _ => {
+                        assert_eq!(r.read_timeout(&mut one, peer::LONG).unwrap(), 1);
+                        line.push(one[0]);
+                    }
+                }
+            }
+            assert_eq!(String::from_utf8(line).unwrap(), format!("line {k}\n"));
+        }
+        t.join().unwrap();
+        assert_eq!(r.read(&mut [0; 9]).unwrap(), 0);
+    }
+}
+
 /// A reader of another thread that looks at `bytes` until the second end of the pair is dropped, and then takes some.
 fn looker(mut r: byway::Reader, takes: usize) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
     let (looks, is_looking) = mpsc::channel();

@@ -204,3 +204,34 @@ fn bytes_that_are_no_records() {
         assert_eq!(e.kind(), ErrorKind::InvalidData);
     }
 }
+
+/// A record that was kept is in front of the reader that a receiver is made to, and of the next receiver's.
+#[test]
+fn a_kept_record_goes_with_the_reader() {
+    let (mut r, mut s) = byway::records().unwrap();
+    for sent in [b"short".to_vec(), vec![7; 4000], vec![8; 100_000]] {
+        for armed in [false, true] {
+            if armed {
+                r.try_message().unwrap_err();
+            }
+            s.send(&sent).unwrap();
+            s.send(b"next").unwrap();
+            let e = r.receive(&mut [0; 2]).unwrap_err();
+            assert_eq!(e.raw_os_error(), Some(libc::EMSGSIZE));
+            r = byway::Receiver::new(r.into_inner());
+            // Again, and again.
+            let e = r.try_receive(&mut [0; 2]).unwrap_err();
+            assert_eq!(e.raw_os_error(), Some(libc::EMSGSIZE));
+            let reader = r.into_inner();
+            r = byway::Receiver::new(reader);
+            assert_eq!(&r.message().unwrap().unwrap()[..], &sent[..]);
+            assert_eq!(&r.message().unwrap().unwrap()[..], b"next");
+        }
+    }
+    // As a descriptor it would be without.
+    r.try_message().unwrap_err();
+    s.send(b"kept").unwrap();
+    r.receive(&mut [0; 2]).unwrap_err();
+    let e = r.into_inner().into_fd().unwrap_err();
+    assert_eq!(e.kind(), std::io::ErrorKind::InvalidInput);
+}

@@ -96,8 +96,15 @@ fn bytes() {
     let (mut r, w) = byway::pipe().unwrap();
     let mut w = byway::Writer::from_fd(w.into_fd().unwrap()).unwrap();
     w.write_all(b"one\ntwo\nthree").unwrap();
+    // What is shown and not taken is there for whatever comes next.
     let mut line = String::new();
     assert_eq!(r.buffered().read_line(&mut line).unwrap(), 4);
+    assert_eq!(r.buffered().read_line(&mut line).unwrap(), 4);
+    assert_eq!((line.as_str(), r.ahead()), ("one\ntwo\n", &b"three"[..]));
+    assert_eq!(r.try_read(&mut [0; 2]).unwrap(), 2);
+    assert_eq!(r.read_timeout(&mut [0; 2], SOON).unwrap(), 2);
+    assert_eq!(r.read(&mut [0; 9]).unwrap(), 1);
+    assert_eq!(kind(r.try_read(&mut [0; 9])), ErrorKind::WouldBlock);
     let (r, mut w) = byway::pipe().unwrap();
     w.write_all(b"fourfive").unwrap();
     assert_eq!(r.try_clone().unwrap().read(&mut [0; 4]).unwrap(), 4);

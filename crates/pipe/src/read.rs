@@ -56,8 +56,8 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
-    let held = Held::Waits;
-    take(me, ch, fd, &mut at, want, &mut done, armed, held).unwrap_or(Step::Done(done as Ret))
+    let how = (armed, Held::Waits);
+    take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
 }
 
 /// As [`read`] into one buffer, of which nothing is read yet.
@@ -72,7 +72,8 @@ pub fn read_or(
     held: Held,
 ) -> Step {
     let mut done = 0;
-    take(me, ch, fd, &mut at, want, &mut done, armed, held).unwrap_or(Step::Done(done as Ret))
+    let how = (armed, held);
+    take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
 }
 
 /// Has the holder of the readers' side, where H is `h`, leave the pipe to the kernel when it has done. False: it has done already.
@@ -84,7 +85,6 @@ fn leaves(ch: &Channel, h: H) -> bool {
 
 /// `None` when the call is complete with `done` bytes.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)]
 fn take(
     me: &Me,
     ch: &Channel,
@@ -92,8 +92,7 @@ fn take(
     at: &mut Cursor,
     want: usize,
     done: &mut usize,
-    armed: &mut Armed,
-    held: Held,
+    (armed, held): (&mut Armed, Held),
 ) -> Option<Step> {
     let mut patience = lock::Patience::new();
     let (mut waited, mut gathered) = (false, false);
