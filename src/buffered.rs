@@ -56,8 +56,8 @@ pub(crate) fn busy() -> io::Error {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Buffered<'a> {
-    reader: &'a mut Reader,
-    held: Option<(Carried, Held, Turn)>,
+    pub(crate) reader: &'a mut Reader,
+    pub(crate) held: Option<(Carried, Held, Turn)>,
     /// Room for what is read ahead.
     spare: Vec<u8>,
     /// The bytes are held in this thread's name.

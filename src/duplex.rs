@@ -38,8 +38,8 @@ pub fn duplex() -> io::Result<(Duplex, Duplex)> {
 /// It has two descriptors: one tells of bytes to read, the other of room to write; those of [`reader`](Duplex::reader) and
 /// [`writer`](Duplex::writer) go into poll, or an event queue.
 pub struct Duplex {
-    reader: Reader,
-    writer: Writer,
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
 }
 
 impl Duplex {

@@ -34,11 +34,13 @@
 //!
 //! Invariant: nothing that a peer writes into shared memory makes a call here touch memory outside of the domain, or panic.
 //! Not here: the channel protocol (crate byway-pipe, docs/pipe.md), the allocator (byway-mem). docs/native.md has the design.
-#![warn(missing_docs)]
+#![warn(missing_docs, missing_debug_implementations)]
 
+mod ahead;
 mod buffered;
 mod carried;
 mod collect;
+mod debug;
 mod duplex;
 pub mod events;
 mod fifo;

@@ -3,6 +3,7 @@
 //! Invariant: between two calls either nothing is known of the reader, or it is *armed*: the channel counts it as asleep,
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
+use crate::ahead::Ahead;
 use crate::buffered::{busy, is_held};
 use crate::carried::{Carried, Farewell, OrElse};
 use crate::events::{Inner, Kind};
@@ -37,7 +38,7 @@ pub struct Reader {
     quiet: quiet::Lease,
     arms: Arms,
     /// What has left the stream and comes next.
-    ahead: Option<Box<Ahead>>,
+    pub(crate) ahead: Option<Box<Ahead>>,
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
     /// R when this end last went to sleep.
@@ -46,12 +47,6 @@ pub struct Reader {
     pub(crate) lease: ReadLease,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
-}
-
-/// Bytes that were read and not yet asked for: at least one is left.
-struct Ahead {
-    bytes: Vec<u8>,
-    at: usize,
 }
 
 impl Reader {
@@ -102,62 +97,6 @@ impl Reader {
     pub fn is_carried(&self) -> bool {
         self.carried
             .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
-    }
-
-    /// Bytes that were read out of the pipe already, and come with the next reads of this end: [`buffered`](Reader::buffered) was shown more
-    /// than it took, or a [`Receiver`](crate::Receiver) kept a record. Nobody else finds them, neither a clone nor who has the descriptor.
-    pub fn ahead(&self) -> &[u8] {
-        self.ahead.as_ref().map_or(&[], |a| &a.bytes[a.at..])
-    }
-
-    #[inline]
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.ahead.is_some()
-    }
-
-    /// Has `bytes` come next.
-    #[cold]
-    pub(crate) fn put_ahead(&mut self, mut bytes: Vec<u8>) {
-        bytes.extend_from_slice(self.ahead());
-        self.ahead = match bytes.is_empty() {
-            true => None,
-            false => Some(Box::new(Ahead { bytes, at: 0 })),
-        };
-        self.tell(0);
-    }
-
-    /// Passes over `n` bytes of those, at most all; what they lay in, if there are no more.
-    #[cold]
-    pub(crate) fn take_ahead(&mut self, n: usize) -> Option<Vec<u8>> {
-        let a = self.ahead.as_mut()?;
-        a.at = a.at.saturating_add(n).min(a.bytes.len());
-        let all = a.at == a.bytes.len();
-        let done = if all { self.ahead.take() } else { None };
-        self.tell(0);
-        done.map(|a| a.bytes)
-    }
-
-    #[cold]
-    fn read_ahead(&mut self, b: &mut [u8]) -> usize {
-        let n = b.len().min(self.ahead().len());
-        b[..n].copy_from_slice(&self.ahead()[..n]);
-        self.take_ahead(n);
-        n
-    }
-
-    /// What this end holds itself, besides `more` bytes, for the queue that watches it.
-    pub(crate) fn keep(&self, more: usize) {
-        if let Some(w) = self.watched() {
-            w.keep(more + self.ahead().len());
-        }
-    }
-
-    /// That has changed.
-    pub(crate) fn tell(&self, more: usize) {
-        self.keep(more);
-        if let Some(w) = self.watched() {
-            w.mark(false);
-        }
     }
 
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.

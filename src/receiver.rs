@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// The end that records are received from. Each record goes to one receiver.
 pub struct Receiver {
-    reader: Reader,
+    pub(crate) reader: Reader,
     /// What a buffer was too small for.
-    kept: Option<Message>,
+    pub(crate) kept: Option<Message>,
 }
 
 /// What there was.

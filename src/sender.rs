@@ -28,7 +28,7 @@ const SPINS: u32 = 200;
 
 /// The end that records are sent into.
 pub struct Sender {
-    writer: Writer,
+    pub(crate) writer: Writer,
     /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below R has landed.
     flying: VecDeque<(u64, usize)>,
     /// Their bytes together.
@@ -37,6 +37,7 @@ pub struct Sender {
 
 /// A grant that could not be sent, and why.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SendError {
     /// What was to be sent.
     pub grant: Grant,

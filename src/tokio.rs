@@ -25,6 +25,7 @@ use crate::{Grant, Message, Reader, Receiver, SendError, Sender, Writer};
 use ::tokio::io::unix::{AsyncFd, AsyncFdReadyMutGuard};
 use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use ::tokio::task::coop;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -72,6 +73,12 @@ macro_rules! ends {
     ($($name:ident over $end:ident, $interest:ident: $what:literal;)+) => {$(
         #[doc = $what]
         pub struct $name(AsyncFd<$end>);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.debug_tuple(stringify!($name)).field(self.get_ref()).finish()
+            }
+        }
 
         impl $name {
             /// Of an end of this process's.

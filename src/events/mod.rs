@@ -76,6 +76,7 @@ use std::time::Duration;
 
 /// What is waited for. The numbers are FreeBSD's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 #[repr(i16)]
 pub enum Filter {
     /// There is something to read, or the end of it.
@@ -283,6 +284,7 @@ impl<'a> Change<'a> {
 
 /// What happened to an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Event {
     /// The number of the descriptor, or what the caller named the user event or timer.
     pub ident: u64,

@@ -9,6 +9,7 @@ use super::table::{BELL, REPORTS, Table};
 use super::{Change, Event, Flags};
 use crate::{home, thread};
 use byway_mem::reclaim;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -223,6 +224,15 @@ impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.expose();
         self.inner.epoll.fd().as_fd()
+    }
+}
+
+impl fmt::Debug for Queue {
+    /// Without exposing it: nobody polls what a person looks at.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("fd", &self.inner.epoll.as_raw_fd())
+            .finish_non_exhaustive()
     }
 }
 
