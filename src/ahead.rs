@@ -46,7 +46,7 @@ impl Reader {
         done.map(|a| a.bytes)
     }
 
-    /// Those that there are, up to the buffer's size.
+    /// Those that there are, up to the size of the buffer, which may be none.
     #[cold]
     pub(crate) fn read_ahead(&mut self, b: &mut [u8]) -> usize {
         let n = b.len().min(self.ahead().len());

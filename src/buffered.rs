@@ -5,17 +5,21 @@
 //! unsafe: slices over shared memory, as in grant.rs.
 //! Bytes that came through the kernel's pipe are read ahead, and are the reader's: what is not consumed comes with its next read.
 //! Not here: what the reader has ahead (reader.rs).
-use crate::Reader;
 use crate::carried::Carried;
 use crate::watch::Turn;
+use crate::{Reader, kernel};
 use byway_pipe::peek::{self, Held};
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, Read};
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// Of the kernel's bytes, as many as are read at once.
 const OWN: usize = 16 << 10;
+
+/// Between two looks whether another reader has done with what it looks at.
+const ANOTHER: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// How many pipes this thread holds bytes of, and which.
@@ -36,6 +40,25 @@ pub(crate) fn is_held(c: &Carried) -> bool {
 /// What a call of this thread's fails with meanwhile.
 pub(crate) fn busy() -> io::Error {
     io::Error::from_raw_os_error(libc::EBUSY)
+}
+
+/// Whether an attempt found that another reader holds what is there: nothing is armed.
+pub(crate) fn is_elsewhere(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// A moment until that reader is asked again.
+#[cold]
+pub(crate) fn wait_for_another(until: Option<Instant>) -> io::Result<()> {
+    let now = Instant::now();
+    if until.is_some_and(|t| now >= t) {
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "another reader looks at the pipe's bytes, and did not go on in that time",
+        ));
+    }
+    let soon = now + ANOTHER;
+    kernel::pause(until.map_or(soon, |t| t.min(soon)))
 }
 
 /// A [`Reader`] as [`BufRead`]: lines, or whatever else is looked for in bytes before they are taken, without copying them.

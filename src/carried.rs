@@ -7,6 +7,7 @@ use crate::{collect, home, kernel, thread};
 use byway_mem::{holdings, registry};
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::clusters;
+use byway_pipe::read::Held;
 use byway_pipe::{Me, kept};
 use byway_sys::file::{self, Ident};
 use std::os::fd::OwnedFd;
@@ -29,6 +30,16 @@ pub enum OrElse {
     /// That, and sleep in the kernel's read(2) or write(2), until there is something to return. Where others always do so the ring
     /// brings nothing, and is left.
     Sleep,
+}
+
+impl OrElse {
+    /// The same, where another reader holds what is there.
+    pub fn held(self) -> Held {
+        match self {
+            OrElse::Return => Held::Leaves,
+            _ => Held::Asks,
+        }
+    }
 }
 
 /// What a new channel has counted before, bytes: enough for its first write to open the ring.

@@ -4,7 +4,7 @@
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
 use crate::ahead::Ahead;
-use crate::buffered::{busy, is_held};
+use crate::buffered::{busy, is_elsewhere, is_held, wait_for_another};
 use crate::carried::{Carried, Farewell, OrElse};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
@@ -13,7 +13,7 @@ use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Why;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::ReadLease;
-use byway_pipe::read::{self, Armed, Held};
+use byway_pipe::read::{self, Armed};
 use byway_pipe::{Step, handback, policy, quick, quiet};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
@@ -21,9 +21,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
-
-/// Between two looks whether another reader has done with what it looks at.
-const ANOTHER: Duration = Duration::from_micros(100);
 
 /// A rest this long gives the ring's memory back.
 const REST: Duration = Duration::from_millis(20);
@@ -139,10 +136,22 @@ impl Reader {
         loop {
             match self.attempt(b, or) {
                 Ok(Some(n)) => return Ok(n),
-                Ok(None) => self.sleep(until)?,
-                Err(e) if is_elsewhere(&e) => wait_for_another(until)?,
-                Err(e) => return Err(e),
+                in_vain => self.wait_after(in_vain, until)?,
             }
+        }
+    }
+
+    /// After an attempt that found nothing, or another reader at it.
+    #[cold]
+    fn wait_after(
+        &mut self,
+        attempt: io::Result<Option<usize>>,
+        until: Option<Instant>,
+    ) -> io::Result<()> {
+        match attempt {
+            Ok(_) => self.sleep(until),
+            Err(e) if is_elsewhere(&e) => wait_for_another(until),
+            Err(e) => Err(e),
         }
     }
 
@@ -212,10 +221,7 @@ impl Reader {
     /// What is there; `None`: nothing, and the reader is armed.
     #[inline]
     pub(crate) fn attempt(&mut self, b: &mut [u8], or: OrElse) -> io::Result<Option<usize>> {
-        if b.is_empty() {
-            return Ok(Some(0));
-        }
-        if self.is_ahead() {
+        if b.is_empty() || self.is_ahead() {
             return Ok(Some(self.read_ahead(b)));
         }
         let _turn = self.turn();
@@ -243,10 +249,7 @@ impl Reader {
         }];
         let mut armed = Armed::NOT;
         let at = Cursor::new(&v);
-        let held = match or {
-            OrElse::Return => Held::Leaves,
-            _ => Held::Asks,
-        };
+        let held = or.held();
         match read::read_or(me, ch, fd, at, b.len(), &mut armed, held) {
             Step::Done(n) => said(n).map(Some),
             step => {
@@ -363,25 +366,6 @@ fn quietly(_inside: quiet::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
         EAGAIN => None,
         n => Some(n),
     }
-}
-
-/// Whether an attempt found that another reader holds what is there: nothing is armed.
-pub(crate) fn is_elsewhere(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(libc::EAGAIN)
-}
-
-/// A moment until that reader is asked again.
-#[cold]
-pub(crate) fn wait_for_another(until: Option<Instant>) -> io::Result<()> {
-    let now = Instant::now();
-    if until.is_some_and(|t| now >= t) {
-        return Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "another reader looks at the pipe's bytes, and did not go on in that time",
-        ));
-    }
-    let soon = now + ANOTHER;
-    kernel::pause(until.map_or(soon, |t| t.min(soon)))
 }
 
 /// An end is in one queue at most.
