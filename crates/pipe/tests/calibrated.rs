@@ -10,8 +10,9 @@ use byway_sys::clock;
 use common::{Pipe, pipe};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Cycles of a microsecond, as the header has it: what a wait takes is counted in those, not in time.
-const US: u64 = 1000;
+/// Cycles of a microsecond, as the header has it: what a wait takes is counted in those, not in time. As many as it may have, so that what a
+/// wait takes besides is a small part of one.
+const US: u64 = 20_000;
 
 /// The shortest of many waits in vain for a writer on another CPU, in such microseconds.
 fn shortest(spin_us: u32) -> u64 {
@@ -20,7 +21,7 @@ fn shortest(spin_us: u32) -> u64 {
     head.cpus.store(2, Relaxed);
     head.cycles_per_us.store(US as u32, Relaxed);
     head.spin_us.store(spin_us, Relaxed);
-    let waits = (0..500).map(|_| {
+    let waits = (0..100).map(|_| {
         // A CPU that there is not; and spinning has helped before.
         p.ch.m.0.writer_cpu.set(4000);
         p.ch.reader.0.history.store(256, Relaxed);
