@@ -109,29 +109,29 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   is "what needs the real pipe, without root: $(grep "^not ok" deopt.out)" $status 0
   # A FIFO as mkfifo(1) makes it, which others may open: carried too; and one of them, whom /proc does not show, gets what nobody takes.
   # shellcheck disable=SC2016
-  as "$home/byway" run --explain -- sh -c 'umask 022; mkfifo nobody/f; head -c 30M /dev/zero >nobody/f & md5sum <nobody/f' >out 2>err
-  is "a FIFO of mode 644" "$(cat out)" "$(head -c 30M /dev/zero | md5sum)"
+  as "$home/byway" run --explain -- sh -c 'umask 022; mkfifo nobody/f; head -c 300M /dev/zero >nobody/f & md5sum <nobody/f' >out 2>err
+  is "a FIFO of mode 644" "$(cat out)" "$(head -c 300M /dev/zero | md5sum)"
   is "a FIFO of mode 644 is carried, without root" "$(grep -c "fifo:.* [1-9][0-9]* bytes carried" err)" 1
   mkfifo -m 666 "$home/f"
   # shellcheck disable=SC2016
-  as "$home/byway" run --explain -- sh -c 'head -c 3M /dev/zero >f & md5sum <f' >out 2>err
-  is "a FIFO of root's" "$(cat out)" "$(head -c 3M /dev/zero | md5sum)"
+  as "$home/byway" run --explain -- sh -c 'head -c 300M /dev/zero >f & md5sum <f' >out 2>err
+  is "a FIFO of root's" "$(cat out)" "$(head -c 300M /dev/zero | md5sum)"
   has "a FIFO of root's" "$(cat err)" "the FIFO is another user's"
   cat >"$home/unseen.py" <<'P'
 import os, time
-f = "nobody/g"
+f, n = "nobody/g", 200 << 20
 os.mkfifo(f, 0o644)
 def until(name):
     while not os.path.exists("nobody/" + name): time.sleep(0.01)
 def said(name): open("nobody/" + name, "w").close()
 if os.fork() == 0:
-    r, n = os.open(f, os.O_RDONLY), 0
-    while n < 1 << 20: n += len(os.read(r, min(65536, (1 << 20) - n)))
+    r = os.open(f, os.O_RDONLY)
+    while n: n -= len(os.read(r, min(65536, n)))
     said("read")
     until("done")
     os._exit(0)
 w = os.open(f, os.O_WRONLY)
-for _ in range(256): os.write(w, bytes(4096))
+for _ in range(n // 65536): os.write(w, bytes(65536))
 until("read")
 for i in range(50): os.write(w, bytes([i]) * 1000)
 said("written")
