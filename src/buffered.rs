@@ -4,7 +4,7 @@
 //! does nothing that would wait for itself: other calls of it on that pipe fail with EBUSY.
 //! unsafe: slices over shared memory, as in grant.rs.
 //! Bytes that came through the kernel's pipe are read ahead, and are the reader's: what is not consumed comes with its next read.
-//! Not here: what the reader has ahead (reader.rs).
+//! Not here: what the reader has ahead (ahead.rs).
 use crate::carried::Carried;
 use crate::watch::Turn;
 use crate::{Reader, kernel};

@@ -60,7 +60,7 @@ impl Run {
                     domain,
                     gone: Mutex::new(Vec::new()),
                 }),
-                None => Run::create(cache, flags, memory),
+                None => Run::create(cache, cpus, flags, memory),
             };
             drop(lock);
             return run;
@@ -71,8 +71,8 @@ impl Run {
         ))
     }
 
-    /// Makes a new domain.
-    fn create(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
+    /// Makes a new domain, for runs that have the time of `cpus` CPUs.
+    fn create(cache: &Path, cpus: u32, flags: u32, memory: &Memory) -> Result<Run, String> {
         let geometry = Geometry::of(memory.slabs());
         let dir = folder();
         let say = |e: std::io::Error| {
@@ -145,7 +145,7 @@ impl Run {
             .store(if shared { flags::SHARED } else { flags }, relaxed);
         members::enter(&domain, std::process::id());
         h.creator.store(std::process::id(), relaxed);
-        h.cpus.store(byway_folder::quota::cpus(), relaxed);
+        h.cpus.store(cpus, relaxed);
         h.cycles_per_us.store(cycles_per_us(), relaxed);
         h.low_kib.store(memory.low() << 10, relaxed);
         h.high_kib.store(memory.high() << 10, relaxed);
