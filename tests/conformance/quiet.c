@@ -11,7 +11,7 @@ static void used(int *p) {
     }
 }
 static void each_finds_what_was_written(void) {
-    static const size_t SIZES[] = {1, 100, 4096, 4097, 8192, 60000, 3};
+    static const size_t SIZES[] = {1, 100, 4096, 4097, 24576, 60000, 3};
     hush(P);
     pid_t c = child();
     uint64_t at = 0;
@@ -19,7 +19,7 @@ static void each_finds_what_was_written(void) {
         static char b[65536];
         close(P[1]);
         for (ssize_t k; (k = read(P[0], b, sizeof b)) > 0; at += k) verify(b, k, at);
-        _exit(at == 10 * 76489 ? 0 : 3);
+        _exit(at == 10 * 92873 ? 0 : 3);
     }
     for (int i = 0; i < 70; i++) {
         size_t n = SIZES[i % 7];
@@ -259,22 +259,44 @@ static void a_writer_that_waits_for_room(void) {
     get(P[0], 1 << 20, 0);
     REAP0(w);
 }
-/* LINUX pipe_write: a handler ends a wait for room; what went in before counts. */
-static void a_writer_that_a_handler_ends(void) {
-    char b[4096];
+/* LINUX pipe_write: of a long write without waiting what there is room for. */
+static void long_ones_without_waiting(void) {
+    enum { N = 20480 };
+    static char b[N];
     hush(P);
     used(P);
+    setfl(P[1], O_NONBLOCK, 0);
+    size_t n = 0, parts = 0;
+    for (ssize_t k;; n += k, parts += k != N) {
+        fill(b, N, n);
+        if ((k = write(P[1], b, N)) < 0) break;
+        CHECK(!parts, "%zd bytes went into a pipe that was full", k);
+    }
+    FAILS(write(P[1], b, N), EAGAIN);
+    IS(events(P[1], POLLOUT, 0), 0);
+    CHECK(parts && n >= holds(), "a full pipe had %zu bytes, %zu writes in part", n, parts);
+    setfl(P[1], 0, O_NONBLOCK);
+    get(P[0], n, 0);
+    used(P);
+}
+/* LINUX pipe_write: a handler ends a wait for room; what went in before counts. */
+static void a_handler_ends_writes_of(size_t size) {
+    static char b[20480];
+    hush(P);
+    used(P);
+    hits = 0;
     size_t *all = shared(sizeof *all), n = 0;
     pid_t w = child();
     if (!w) {
         handle(SIGUSR1, on, 0);
         ssize_t k;
         do {
-            fill(b, sizeof b, n);
-            k = write(P[1], b, sizeof b);
+            fill(b, size, n);
+            k = write(P[1], b, size);
             if (k > 0) n += k;
         } while (!hits);
-        CHECK(k < 0 && errno == EINTR, "a write of 4096 bytes into a full pipe said %zd", k);
+        int part = size > 4096 && k > 0 && k < size;
+        CHECK(part || (k < 0 && errno == EINTR), "a write of %zu bytes into a full pipe said %zd", size, k);
         *all = n;
         _exit(0);
     }
@@ -283,6 +305,10 @@ static void a_writer_that_a_handler_ends(void) {
     REAP0(w);
     CHECK(*all >= holds(), "a full pipe had %zu bytes", *all);
     get(P[0], *all, 0);
+}
+static void a_writer_that_a_handler_ends(void) {
+    a_handler_ends_writes_of(4096);
+    a_handler_ends_writes_of(20480);
 }
 static void by_parent_and_child(void) {
     hush(P);
@@ -380,6 +406,6 @@ static void registers_are_kept(void) {
 }
 MAIN(T(each_finds_what_was_written), T(a_stream_begins), T(a_stream_to_three_readers), T(over_a_thread_asleep),
      T(the_writer_closes), T(the_writer_is_killed), T(the_reader_is_killed), T(a_stream_after_a_killed_reader),
-     T(a_handler_ends_it_or_not), T(a_handler_that_reads_and_writes), T(a_handler_that_jumps_out), T(without_waiting),
+     T(a_handler_ends_it_or_not), T(a_handler_that_reads_and_writes), T(a_handler_that_jumps_out), T(without_waiting), T(long_ones_without_waiting),
      T(a_writer_that_waits_for_room), T(a_writer_that_a_handler_ends), T(by_parent_and_child), T(another_under_its_number),
      T(a_thread_is_cancelled), T(registers_are_kept))

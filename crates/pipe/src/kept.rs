@@ -50,6 +50,8 @@ pub fn place(me: &Me) -> bool {
         k.quiet.store(0, Relaxed);
         k.writes.store(0, Relaxed);
         k.yields_from.store(0, Relaxed);
+        k.calm.store(0, Relaxed);
+        k.late.store(0, Relaxed);
     }
     ours
 }

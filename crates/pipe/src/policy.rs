@@ -7,17 +7,18 @@
 use crate::Me;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
 use crate::lock::Patience;
+use crate::quiet;
 use crate::word::T;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, line, process, rseq};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 mod gather;
 mod handover;
 mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
-pub use handover::{LATE, LONGEST, REST, apart, hand_over};
+pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 use lines::come_when_asked;
 pub use lines::{Lines, begins, ended, expect_t, lines, reads_here};
 pub use lines::{clusters, is_to_shorten, lap, shortened};
@@ -50,9 +51,7 @@ const IN_VAIN: u32 = 64;
 /// waits itself, and finds the answer in the ring: that saves little.
 const FLOW: u32 = 4;
 /// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
-const LEARNED: u64 = 64 * 1024;
-/// Longer writes than that are worth a ring, whoever else wants the CPU.
-const BESIDE: usize = 16 * 1024;
+const LEARNED: u64 = 1024 * 1024;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
 /// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two clusters: in one,
@@ -99,6 +98,11 @@ fn spin_us(me: &Me) -> u64 {
         us @ 1..=SPIN_US => us,
         _ => SPIN_US,
     }
+}
+
+/// The cycle until which nobody yields on `cpu`, for somebody's yield was dear there.
+fn dear_until(me: &Me, cpu: u32) -> &'static AtomicU64 {
+    &me.domain.header().noyield_until[cpu as usize % 64]
 }
 
 /// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
@@ -167,7 +171,7 @@ fn wait(
         }
         history.store(h - h / 8, Relaxed);
     }
-    let until = &head.noyield_until[cpu as usize % 64];
+    let until = dear_until(me, cpu);
     // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
     // wait for, they only delay others. Now and then it is tried again.
     let y = yields.load(Relaxed).min(256);
@@ -305,9 +309,17 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
     if me.cpus > 1 {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
-    if n > PIPE_BUF && !(n <= BESIDE && me.cpus == 1 && is_shared(me)) {
-        flowed(me, w, n);
-        return false;
+    if n > PIPE_BUF {
+        if me.cpus > 1 || n > quiet::MOST {
+            flowed(me, w, n);
+            return false;
+        }
+        if !is_shared(me) {
+            // Not in vain, but no news of a stranger who only rests: what his slices taught stays.
+            let bells = w.0.bells.load(Relaxed);
+            w.0.bells.store(bells.saturating_sub(FLOW), Relaxed);
+            return false;
+        }
     }
     let bells = w.0.bells.load(Relaxed).saturating_add(1);
     w.0.bells.store(bells, Relaxed);
@@ -324,7 +336,7 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
 /// PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it at once.
 fn is_shared(me: &Me) -> bool {
     let (now, cpu) = clock::now_cpu();
-    me.domain.header().noyield_until[cpu as usize % 64].load(Relaxed) > now
+    dear_until(me, cpu).load(Relaxed) > now
 }
 
 /// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader

@@ -13,7 +13,7 @@
 //! handler that comes over it is counted in T.
 //! Not here: when a ring is left (policy.rs), the call itself; the library's way here, in assembly, does what `read` and `write` do
 //! (preload, entry.rs).
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::Channel;
 use crate::kept::{self, number};
 use crate::word::T;
 use crate::{Me, handback, policy};
@@ -26,6 +26,9 @@ use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 /// Quiet writes that a thread may make until one is counted, with those before it.
 pub const WRITES: u32 = 64;
+
+/// Longer writes are worth a ring, whoever else wants the CPU: each is counted.
+pub const MOST: usize = 24 * 1024;
 
 /// Inside a call of the kernel's, until it is dropped.
 pub struct Inside(Found);
@@ -77,12 +80,13 @@ impl Lease {
 
 impl Found {
     fn by(me: &Me, channel: &'static Channel, writes: bool) -> Option<Found> {
+        let keeper = place(me)?;
         Some(Found {
-            keeper: place(me)?,
+            keeper,
             channel,
             number: number(me, channel),
             // Who reads wakes nobody, and need not ask the kernel.
-            apart: if writes { policy::apart(me) } else { 0 },
+            apart: if writes { policy::apart(me, keeper) } else { 0 },
         })
     }
 }
@@ -110,7 +114,7 @@ pub fn read_again(tid: u32, lease: &mut Lease) -> Option<Inside> {
 #[inline]
 pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
     // Elsewhere T, which a reader polls, is not looked at for this.
-    let may = n <= PIPE_BUF && ch.writer.0.native_ops.load(Relaxed) != 0;
+    let may = n <= MOST && ch.writer.0.native_ops.load(Relaxed) != 0;
     if may && lease.0.is_none() && ch.t().is_quiet() {
         lease.0 = Found::by(me, ch, true);
     }
@@ -122,7 +126,7 @@ pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Opti
 pub fn write_again(tid: u32, n: usize, lease: &mut Lease) -> Option<Inside> {
     let k = lease.0?.keeper;
     let made = k.writes.load(Relaxed);
-    if k.tid.load(Relaxed) != tid || n > PIPE_BUF || made >= WRITES {
+    if k.tid.load(Relaxed) != tid || n > MOST || made >= WRITES {
         *lease = Lease::NONE;
         return None;
     }

@@ -15,6 +15,8 @@ fn place() -> Keeper {
         quiet: AtomicU32::new(0),
         writes: AtomicU32::new(0),
         yields_from: AtomicU64::new(0),
+        calm: AtomicU32::new(0),
+        late: AtomicU32::new(0),
     }
 }
 
@@ -36,6 +38,25 @@ fn the_next_is_apart() {
     assert!(from > clock::now());
     policy::hand_over(&k, apart);
     assert_eq!(k.yields_from.load(Relaxed), from, "made in that time");
+}
+
+/// Where somebody's yield was dear to the domain, the next is not this thread's.
+#[test]
+fn what_a_wait_has_learned_counts() {
+    let (p, k) = (common::pipe(), place());
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            bind(clock::now_cpu().1);
+            let until = clock::now() + (1 << 40);
+            let dear = &p.d.header().noyield_until;
+            dear.iter().for_each(|d| d.store(until, Relaxed));
+            assert!(policy::apart(&p.me(), &k) > 0);
+            assert_eq!(k.yields_from.load(Relaxed), until);
+            dear.iter().for_each(|d| d.store(1, Relaxed));
+            policy::apart(&p.me(), &k);
+            assert_eq!(k.yields_from.load(Relaxed), until, "not sooner");
+        });
+    });
 }
 
 #[test]
@@ -62,26 +83,66 @@ fn a_real_time_thread_goes_on_before_others() {
     std::thread::scope(|s| {
         s.spawn(|| {
             if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                assert_eq!(policy::apart(&p.me()), 0, "on several CPUs");
+                assert_eq!(policy::apart(&p.me(), &place()), 0, "on several CPUs");
             }
             bind(clock::now_cpu().1);
             // Told anew, also of a process that began on several.
-            assert!(policy::apart(&p.me()) > 0, "on one");
+            assert!(policy::apart(&p.me(), &place()) > 0, "on one");
             assert_eq!(class(libc::SCHED_BATCH), 0);
-            assert!(policy::apart(&p.me()) > 0, "as a batch");
+            assert!(policy::apart(&p.me(), &place()) > 0, "as a batch");
             if class(libc::SCHED_FIFO) != 0 {
                 println!("skipped: this user has no real-time priorities");
                 return;
             }
-            assert_eq!(policy::apart(&p.me()), 0, "in real time");
+            assert_eq!(policy::apart(&p.me(), &place()), 0, "in real time");
         });
     });
 }
 
+/// Yields beside a stranger until one comes back late: the rest that follows, in cycles.
+fn until_late(k: &Keeper, apart: u32) -> u64 {
+    let late = policy::LATE * u64::from(apart);
+    for _ in 0..2000 {
+        let calm = k.calm.load(Relaxed);
+        k.yields_from.store(0, Relaxed);
+        let began = clock::now();
+        policy::hand_over(k, apart);
+        let took = clock::now() - began;
+        let rest = k.yields_from.load(Relaxed).wrapping_sub(began);
+        if k.calm.load(Relaxed) != calm + 1 {
+            assert!(took > late);
+            assert_eq!(k.calm.load(Relaxed), 0);
+            return rest;
+        }
+        assert!(rest < 2 * late);
+    }
+    panic!("the stranger never kept the CPU");
+}
+
 #[test]
-fn one_that_came_back_late_is_the_last_for_long() {
+fn each_that_comes_back_late_is_the_last_for_longer() {
     // A stranger on the same CPU, that only computes.
     let cpu = clock::now_cpu().1;
+    let yields = || {
+        bind(cpu);
+        let (k, apart) = (place(), 10_000u32);
+        let late = policy::LATE * u64::from(apart);
+        for n in 1..=3 {
+            k.calm.store(5, Relaxed);
+            assert!(until_late(&k, apart) > late << (policy::REST + n));
+            assert_eq!(k.late.load(Relaxed), n);
+        }
+        // Not for ever, whatever stands there.
+        k.calm.store(5, Relaxed);
+        k.late.store(u32::MAX, Relaxed);
+        let longest = u64::from(apart) << policy::LONGEST;
+        assert!((longest..2 * longest).contains(&until_late(&k, apart)));
+        assert_eq!(k.late.load(Relaxed), policy::DOUBLED);
+        // After many that did not, it is the first again.
+        k.calm.store(policy::CALM, Relaxed);
+        assert!(until_late(&k, apart) > late << policy::REST);
+        assert_eq!(k.late.load(Relaxed), 0);
+    };
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
         s.spawn(|| {
@@ -91,24 +152,13 @@ fn one_that_came_back_late_is_the_last_for_long() {
             }
         });
         let wait = s.spawn(|| {
-            bind(cpu);
-            let (k, apart) = (place(), 10_000u32);
-            let late = (0..200).any(|_| {
-                k.yields_from.store(0, Relaxed);
-                let began = clock::now();
-                policy::hand_over(&k, apart);
-                let took = clock::now() - began;
-                let rest = k.yields_from.load(Relaxed).wrapping_sub(began);
-                assert!(
-                    took > policy::LATE * u64::from(apart)
-                        || rest < 2 * policy::LATE * u64::from(apart)
-                );
-                rest > (policy::LATE * u64::from(apart)) << policy::REST
-            });
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&yields));
             over.store(true, Relaxed);
-            late
+            done
         });
-        assert!(wait.join().unwrap(), "the stranger never kept the CPU");
+        if let Err(e) = wait.join().unwrap() {
+            std::panic::resume_unwind(e);
+        }
     });
 }
 

@@ -117,7 +117,7 @@ fn one_call_of_a_thread_at_a_time() {
 fn writes_are_counted_in_the_end() {
     let p = hushed();
     let me = p.me();
-    assert!(write(&me, p.ch, 4097).is_none(), "only little");
+    assert!(write(&me, p.ch, quiet::MOST + 1).is_none(), "only little");
     let before = (0..10 * WRITES).take_while(|_| write(&me, p.ch, 1).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert_eq!(p.put(&[1]), 1);
@@ -191,8 +191,8 @@ fn left_where_a_stranger_wants_the_one_cpu() {
         (1, false, PIPE_BUF, Some(64)),
         (1, false, PIPE_BUF + 1, None),
         (1, true, PIPE_BUF + 1, Some(64)),
-        (1, true, 16 << 10, Some(64)),
-        (1, true, (16 << 10) + 1, None),
+        (1, true, quiet::MOST, Some(64)),
+        (1, true, quiet::MOST + 1, None),
         (2, true, PIPE_BUF + 1, None),
         (2, true, PIPE_BUF, Some(64)),
     ] {
@@ -213,6 +213,23 @@ fn left_where_a_stranger_wants_the_one_cpu() {
     assert_eq!(bells_until_left(&on(2), 100, Some(16)), None);
 }
 
+/// A stranger who rests for a moment comes back: what his slices taught is not forgotten by writes that woke somebody all the same.
+#[test]
+fn a_strangers_rest_is_no_news() {
+    let p = Pipe { cpus: 1, ..pipe() };
+    let until = &p.d.header().noyield_until;
+    let wants = |t| until.iter().for_each(|u| u.store(t, Relaxed));
+    let worth = || p.ch.writer.0.worth.load(Relaxed);
+    for wanted in [1 << 10, 1 << 12] {
+        wants(u64::MAX);
+        assert_eq!(bells_until_left(&p, quiet::MOST, None), Some(64));
+        assert_eq!(worth(), wanted);
+        wants(0);
+        assert_eq!(bells_until_left(&p, quiet::MOST, None), None);
+        assert_eq!(worth(), wanted);
+    }
+}
+
 /// What it takes to open it again grows with each ring in vain, and a ring that is not makes it less, little by little.
 #[test]
 fn what_was_in_vain_is_remembered() {
@@ -229,10 +246,10 @@ fn what_was_in_vain_is_remembered() {
             policy::flowed(&me, w, 1024);
         }
     };
-    flow(60 << 10);
+    flow(1000 << 10);
     assert_eq!(worth(), 1 << 14);
-    flow(64 << 10);
+    flow(1 << 20);
     assert_eq!(worth(), 1 << 13);
-    flow(4 << 20);
+    flow(16 << 20);
     assert_eq!(worth(), 0);
 }

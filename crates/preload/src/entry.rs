@@ -15,7 +15,7 @@ use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
 use crate::{fdtable, tls};
 use byway_mem::layout::Keeper;
-use byway_pipe::channel::{FULL_FROM_T, PIPE_BUF};
+use byway_pipe::channel::FULL_FROM_T;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::quiet;
 use byway_pipe::read::Armed;
@@ -80,7 +80,7 @@ macro_rules! text {
             fds = const fdtable::FDS,
             write = const nr::WRITE,
             quiet = const tls::QUIET_AT,
-            pipe_buf = const PIPE_BUF,
+            most = const quiet::MOST,
             made = const core::mem::offset_of!(Keeper, writes),
             writes = const quiet::WRITES,
             inside = const core::mem::offset_of!(Keeper, quiet),
@@ -156,7 +156,7 @@ text! {
     "mov r11, fs:[rcx + 24]",
     "test eax, eax",
     "jz 32f",
-    "cmp rdx, {pipe_buf}",
+    "cmp rdx, {most}",
     "ja 34f",
     "cmp dword ptr [r11 + {made}], {writes}",
     "jae 34f",
@@ -344,7 +344,7 @@ text! {
     "mov r10, fs:[rax + 24]",
     "test esi, esi",
     "jz 32f",
-    "cmp r8, {pipe_buf}",
+    "cmp r8, {most}",
     "ja 5f",
     "cmp dword ptr [r10 + {made}], {writes}",
     "jae 5f",

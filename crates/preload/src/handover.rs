@@ -6,7 +6,7 @@
 //! unsafe: assembly. Not here: which writes those are (entry.rs).
 use crate::attach::ACTIVE;
 use byway_mem::layout::Keeper;
-use byway_pipe::policy::{LATE, LONGEST, REST};
+use byway_pipe::policy::{CALM, DOUBLED, LATE, LONGEST, REST};
 use byway_sys::syscall::nr;
 use core::mem::offset_of;
 
@@ -50,15 +50,31 @@ core::arch::global_asm!(
     "or rax, rdx",
     "mov rdx, rax",
     "sub rdx, rcx",
-    "imul rcx, rbx, {late}",
+    "imul rcx, rbx, {many}",
     "cmp rdx, rcx",
-    "cmovbe rdx, rbx",
-    "jbe 7f",
-    "mov rcx, rbx",
+    "ja 5f",
+    "inc dword ptr [r12 + {calm}]",
+    "mov rdx, rbx",
+    "jmp 7f",
+    "5: mov rcx, rbx",
     "shl rcx, {longest} - {rest}",
     "cmp rdx, rcx",
     "cmova rdx, rcx",
     "shl rdx, {rest}",
+    "xor ecx, ecx",
+    "cmp dword ptr [r12 + {calm}], {calm_again}",
+    "mov [r12 + {calm}], ecx",
+    "jae 4f",
+    "mov ecx, [r12 + {late}]",
+    "inc ecx",
+    "cmp ecx, {most}",
+    "jb 4f",
+    "mov ecx, {most}",
+    "4: mov [r12 + {late}], ecx",
+    "shl rdx, cl",
+    "shl rbx, {longest}",
+    "cmp rdx, rbx",
+    "cmova rdx, rbx",
     "7: add rax, rdx",
     "mov [r12 + {yields_from}], rax",
     "8: pop rbx",
@@ -73,7 +89,11 @@ core::arch::global_asm!(
     ".size byway_hand_over, . - byway_hand_over",
     yields_from = const offset_of!(Keeper, yields_from),
     sched_yield = const nr::SCHED_YIELD,
-    late = const LATE,
+    calm = const offset_of!(Keeper, calm),
+    late = const offset_of!(Keeper, late),
+    calm_again = const CALM,
+    many = const LATE,
+    most = const DOUBLED,
     rest = const REST,
     longest = const LONGEST,
     active = sym ACTIVE,

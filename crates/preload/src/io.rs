@@ -4,7 +4,7 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
-use byway_pipe::channel::{Channel, PIPE_BUF, Why};
+use byway_pipe::channel::{Channel, Why};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
@@ -186,7 +186,7 @@ fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
         return;
     }
     let writes = f.nr == nr::WRITE;
-    if writes && f.want > PIPE_BUF {
+    if writes && f.want > quiet::MOST {
         // Never quiet: what it would ask is asked in vain.
         return;
     }
@@ -200,7 +200,7 @@ fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
     // ORDER: for the same: what belongs to the entry comes after it.
     compiler_fence(SeqCst);
     q.number.set(kept::number(me, ch));
-    q.apart.set(if writes { policy::apart(me) } else { 0 });
+    q.apart.set(if writes { policy::apart(me, k) } else { 0 });
     q.t.set(ch.t_address().as_ptr() as usize);
     q.keeper.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.

@@ -4,9 +4,10 @@
 //! and its writer loses nothing that it would not lose a moment later; of a burst that follows, all but the first are the kernel's.
 //!
 //! Invariant: one sched_yield(2) a write, after the write and outside of what an opener waits for; none within APART_US of a thread's last,
-//! and none for REST times as long as one that came back late took: strangers on the same CPU have one part in 128 of its time.
+//! and none for 2^REST times as long as one that came back late took, twice as long each time that another is late soon after: a stranger who
+//! stays on the same CPU costs one yield in some seconds.
 //! Not here: the same in assembly (preload, handover.rs); which writes those are (quiet.rs); every other wait (policy.rs).
-use super::per_us;
+use super::{dear_until, per_us};
 use crate::Me;
 use byway_mem::layout::Keeper;
 use byway_sys::{clock, process};
@@ -16,20 +17,27 @@ use core::sync::atomic::Ordering::Relaxed;
 const APART_US: u64 = 50;
 /// Longer than so many times that is late.
 pub const LATE: u64 = 8;
-/// No more for so many times as long, as a shift.
+/// No more for so many times as long, as a shift: at first.
 pub const REST: u32 = 7;
 /// No rest is longer than so many times from one to the next, as a shift: some seconds. One that says so is of another clock, or of a
 /// thread that was stopped.
 pub const LONGEST: u32 = 17;
+/// Yields after which a late one is the first again. LINUX yield_task_fair: who yields gives up what was left of his slice, so beside a stranger
+/// a yield costs more than the time that it takes, and half of those that did not come back late cost it later.
+pub const CALM: u32 = 64;
+/// A rest is no more often twice as long.
+pub const DOUBLED: u32 = LONGEST - REST;
 
 /// Cycles from one to the next; 0: none is made, for there is more than one CPU, or the thread is a real-time one, which the kernel lets
 /// go on before all others of its priority: a yield would put it behind them. Asked anew each time, seldom enough: both may change.
-pub fn apart(me: &Me) -> u32 {
-    if process::allowed_cpus() == 1 && process::is_time_shared() {
-        (APART_US * per_us(me)) as u32
-    } else {
-        0
+pub fn apart(me: &Me, k: &Keeper) -> u32 {
+    if process::allowed_cpus() > 1 || !process::is_time_shared() {
+        return 0;
     }
+    // Where another wait's yield was dear, one of ours would be.
+    let until = dear_until(me, clock::now_cpu().1).load(Relaxed);
+    k.yields_from.fetch_max(until, Relaxed);
+    (APART_US * per_us(me)) as u32
 }
 
 /// After a write that may have woken a reader, by the thread whose place is `k`.
@@ -44,9 +52,17 @@ pub fn hand_over(k: &Keeper, apart: u32) {
     process::yield_now();
     let now = clock::now();
     let took = now.wrapping_sub(began);
+    let calm = k.calm.load(Relaxed);
     let rest = if took > LATE * apart {
-        took.min(apart << (LONGEST - REST)) << REST
+        let late = match calm {
+            0..CALM => k.late.load(Relaxed).saturating_add(1).min(DOUBLED),
+            _ => 0,
+        };
+        k.late.store(late, Relaxed);
+        k.calm.store(0, Relaxed);
+        (took.min(apart << (LONGEST - REST)) << REST << late).min(apart << LONGEST)
     } else {
+        k.calm.store(calm.wrapping_add(1), Relaxed);
         apart
     };
     k.yields_from.store(now.wrapping_add(rest), Relaxed);
