@@ -56,7 +56,7 @@ is "json on standard output" "$(quick --runs 1 --json - 2>/dev/null | head -2 | 
 backends() { python3 -c 'import json, sys
 r = json.load(open(sys.argv[1])); rows = [w for w in r["results"] if w["case"] == sys.argv[2] and w["statistic"] == "median"]
 print(*[w["backend"] for w in rows if w["median"] > 0 and w["n"] > 0])' "$@"; }
-pipes="auto base lp zc lp+zc kernel-64k kernel-1m vmsplice memcpy"
+pipes="auto base base-4k lp zc lp+zc kernel-64k kernel-1m vmsplice memcpy"
 once() { # case, backends, words of bench
   local case=$1 wanted=$2; shift 2
   "$byway" bench "$@" --quick --runs 1 --json once.json "$case" >out 2>err; is "bench $*" $? 0; is "bench $*: nothing on standard error" "$(cat err)" ""
@@ -64,7 +64,7 @@ once() { # case, backends, words of bench
 }
 for cpus in "" "--cpus 1"; do
   once 64x1000 "byway-preload byway-core kernel-fifo unix-socket" fifo $cpus; has "fifo: of how many runs" "$(cat out)" "means of 2 runs; the source's are of 100"
-  once 6144 "$pipes" bw-pipe $cpus; has "bw-pipe: every published size" "$(cat out)" "published: Linux 2.5"
+  once 6144 "$pipes" bw-pipe $cpus; has "bw-pipe: every published size" "$(cat out)" "published: Linux 2.5"; has "bw-pipe: over a page" "$(cat out)" "% over base-4k"
   once 65536 "$pipes" pipeflex $cpus
   once 50MB "$pipes" grep $cpus
   for case in spin sleep; do once $case "byway-preload byway-core base lp zc lp+zc kernel kernel-1m vmsplice" lat-pipe $cpus; done

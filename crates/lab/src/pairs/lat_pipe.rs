@@ -29,7 +29,8 @@ pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
         Backend::carried(AUTO, Kind::Pipe, &[]),
         Backend::plain("byway-core", Kind::Core),
     ];
-    v.extend(super::variants(pipes));
+    // How much a pipe holds is nothing to a byte.
+    v.extend(super::variants(pipes).filter(|b| b.name != super::PAGE));
     v.extend([
         Backend::plain("kernel", Kind::Pipe),
         Backend::plain("kernel-1m", Kind::Pipe1M),

@@ -76,9 +76,12 @@ impl Backend {
 
 /// The pipe that its variants are compared with.
 pub const BASE: &str = "base";
+/// The source's own base: a pipe of one page.
+pub const PAGE: &str = "base-4k";
 /// What `byway run --pipe` may know beside `auto`, and how it is told.
-pub const PIPES: [(&str, &[&str]); 4] = [
+pub const PIPES: [(&str, &[&str]); 5] = [
     (BASE, &["--pipe", "base"]),
+    (PAGE, &["--pipe", "base", "--capacity", "4K"]),
     ("lp", &["--pipe", "lp"]),
     ("zc", &["--pipe", "zc"]),
     ("lp+zc", &["--pipe", "lp+zc"]),
@@ -425,7 +428,7 @@ impl Workload for Pairs {
 }
 
 /// Who is compared with whom: all with the kernel's, the first of the kernel's with those that follow, and the variants of
-/// our pipe with the base.
+/// our pipe with its bases.
 fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
     let rank = |name: &str| bench.over().iter().position(|o| *o == name);
     let ours = |name: &str| name == bench.auto() || PIPES.iter().any(|p| p.0 == name);
@@ -437,9 +440,12 @@ fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
             }
         }
     }
-    if let Some(base) = names.iter().position(|n| *n == BASE) {
-        let variants = (0..names.len()).filter(|&k| k != base && ours(names[k]));
-        v.extend(variants.map(|k| (k, base)));
+    for base in [BASE, PAGE] {
+        if let Some(base) = names.iter().position(|n| *n == base) {
+            let bases = |name: &str| name == BASE || name == PAGE;
+            let variants = (0..names.len()).filter(|&k| ours(names[k]) && !bases(names[k]));
+            v.extend(variants.map(|k| (k, base)));
+        }
     }
     v
 }

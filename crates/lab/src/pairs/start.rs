@@ -179,8 +179,8 @@ fn in_help(help: &str) -> Vec<&'static str> {
     let words: Vec<_> = own
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '+'))
         .collect();
-    let names = PIPES.iter().map(|p| p.0);
-    names.filter(|n| words.contains(n)).collect()
+    let known = PIPES.iter().filter(|p| words.contains(&p.1[1]));
+    known.map(|p| p.0).collect()
 }
 
 /// Of `bytes` at least, which part `--explain` says was carried; 1 where their number is not known.
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn help_tells_what_pipes_there_are() {
         let help = "      --low <MIB>\n          base\n\n      --pipe <WHAT>\n          `base`: x; `zc` is none\n\n          [possible values: base, lp, auto]\n\n      --capacity <SIZE>\n          zc\n";
-        assert_eq!(in_help(help), ["base", "lp"]);
+        assert_eq!(in_help(help), ["base", "base-4k", "lp"]);
         assert_eq!(
             in_help("  --pipe <WHAT>\n  Possible values:\n  - lp: large\n  - lp+zc: both\n"),
             ["lp", "lp+zc"]

@@ -119,6 +119,7 @@ fn every_case_has_its_work_and_its_backends() {
     let pipes = [
         "auto",
         "base",
+        "base-4k",
         "lp",
         "zc",
         "lp+zc",
@@ -155,14 +156,16 @@ fn ratios_are_with_the_kernel_among_the_kernels_one_way_and_with_base() {
     assert!(has("byway-preload", "kernel-fifo") && has("byway-core", "unix-socket"));
     assert!(has("kernel-fifo", "unix-socket") && !has("unix-socket", "kernel-fifo"));
     assert_eq!(all.len(), 5);
-    let names = ["auto", "base", "lp", "kernel-64k", "memcpy"];
+    let names = ["auto", "base", "base-4k", "lp", "kernel-64k", "memcpy"];
     let all = compared(Bench::BwPipe, &names);
     let over = |o: &str| -> Vec<_> {
         let own = all.iter().filter(|q| names[q.1] == o);
         own.map(|q| names[q.0]).collect()
     };
     assert_eq!(over("base"), ["auto", "lp"]);
-    assert_eq!(over("kernel-64k"), ["auto", "base", "lp", "memcpy"]);
+    assert_eq!(over("base-4k"), ["auto", "lp"]);
+    let kernels = ["auto", "base", "base-4k", "lp", "memcpy"];
+    assert_eq!(over("kernel-64k"), kernels);
     // There the one without --pipe has another name.
     let names = ["byway-preload", "byway-core", "base", "lp", "kernel"];
     let all = compared(Bench::LatPipe, &names);

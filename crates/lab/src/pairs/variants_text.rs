@@ -6,7 +6,7 @@
 //!
 //! Source: published/pipe_linux_lse.csv, from "Pipe performance results" (Linux Scalability Effort).
 use super::text::short;
-use super::{BASE, Bench, lat_pipe};
+use super::{BASE, Bench, PAGE, lat_pipe};
 use crate::published::{self, Table};
 use crate::record::{Ratio, Record};
 
@@ -46,9 +46,18 @@ fn figure(t: &Table, name: &str, column: &str) -> Option<f64> {
     cells[c]
 }
 
-/// What was measured on so many CPUs beside what was published of as many, in the source's rows. What was not measured is
-/// a dash.
+/// What was measured on so many CPUs beside what was published of as many, in the source's rows: over our base, and over one as small as
+/// the source's. What was not measured is a dash.
 pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
+    let mut lines = over(record, bench, cpus, BASE);
+    if record.results.iter().any(|r| r.backend == PAGE) {
+        lines.push(String::new());
+        lines.extend(over(record, bench, cpus, PAGE));
+    }
+    lines
+}
+
+fn over(record: &Record, bench: Bench, cpus: usize, base: &str) -> Vec<String> {
     let published = published::tables(bench.name());
     let (columns, what) = match cpus {
         _ if published.is_empty() => (&[][..], if cpus == 1 { "1 CPU" } else { "2 CPUs" }),
@@ -60,7 +69,7 @@ pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
         None => lat_pipe::CASES.map(String::from).into(),
     };
     let heads: Vec<_> = columns.iter().map(|c| c.2.to_string()).collect();
-    let head = format!("{}, {what}: % over base", bench.name());
+    let head = format!("{}, {what}: % over {base}", bench.name());
     let (_, unit, _) = bench.metric("");
     let ours = OURS.into_iter().chain([bench.auto()]);
     let base_of = row(
@@ -78,10 +87,10 @@ pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
     let mut lines = vec![format!("{head:<width$}| {beside}"), base_of];
     for name in &rows {
         let (metric, ..) = bench.metric(name);
-        let base = record.find(name, BASE, metric);
+        let of_base = record.find(name, base, metric);
         let ours = ours.clone().map(|b| {
             let mut all = record.ratios.iter();
-            let found = all.find(|q| q.case == *name && q.backend == b && q.over == BASE);
+            let found = all.find(|q| q.case == *name && q.backend == b && q.over == base);
             found.map_or("-".into(), |q| {
                 format!("{:+.0}", 100.0 * Ratio::more_throughput(q.ratio))
             })
@@ -90,8 +99,8 @@ pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
             let found = published.get(t).and_then(|t| figure(t, name, column));
             found.map_or("-".into(), |v| format!("{v:+}"))
         });
-        let base = base.map_or("-".into(), |r| short(r.median));
-        lines.push(row(name, &base, ours, &theirs.collect::<Vec<_>>()));
+        let of_base = of_base.map_or("-".into(), |r| short(r.median));
+        lines.push(row(name, &of_base, ours, &theirs.collect::<Vec<_>>()));
     }
     lines
 }
@@ -137,6 +146,17 @@ mod tests {
         ];
         assert_eq!(cells(&lines[2]), expected);
         assert_eq!(cells(&lines[4])[..4], ["6144", "12345", "+50", "-50"]);
+        // Over a page too, where that was measured.
+        r.row("4096", PAGE, ("rate", "MB/s", None), &[vec![1000.0]]);
+        let (new, old) = (("lp", &[vec![5000.0]][..]), (PAGE, &[vec![1000.0]][..]));
+        r.ratio("4096", "rate", Better::More, new, old);
+        let both = table(&r, Bench::BwPipe, 2);
+        assert_eq!(
+            (both.len(), &both[..lines.len()]),
+            (2 * lines.len() + 1, &lines[..])
+        );
+        assert!(both[13].contains("% over base-4k"), "{}", both[13]);
+        assert_eq!(cells(&both[16])[..4], ["4096", "1000", "+400", "-"]);
         let one = table(&r, Bench::BwPipe, 1);
         assert!(one[2].ends_with("-2.58     +2"), "{}", one[2]);
         for bench in [Bench::BwPipe, Bench::Pipeflex, Bench::Grep] {
