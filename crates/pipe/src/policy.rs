@@ -316,8 +316,9 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
         }
         if !is_shared(me) {
             // Not in vain, but no news of a stranger who only rests: what his slices taught stays.
-            let bells = w.0.bells.load(Relaxed);
-            w.0.bells.store(bells.saturating_sub(FLOW), Relaxed);
+            if w.0.bells.load(Relaxed) != 0 {
+                flowed(me, w, n);
+            }
             return false;
         }
     }
