@@ -17,6 +17,7 @@ use byway_folder::native::{self, MEMORY, empty, open};
 use byway_folder::{hold, lock};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
+use byway_pipe::timer;
 use byway_sys::{barrier, clock, process};
 use std::fs::{self, File};
 use std::io;
@@ -84,6 +85,10 @@ pub fn home() -> Result<&'static Home, String> {
     // ORDER: complete before it is found.
     JOINED.store(std::ptr::from_ref(h).cast_mut(), Ordering::Release);
     thread::begin(h.domain, thread::ids());
+    // On one CPU who wakes a sleeper has kept it from going idle.
+    if h.cpus > 1 && std::env::var_os("BYWAY_TIMER").is_none_or(|v| v != "off") {
+        timer::begin(h.domain.header().cycles_per_us.load(Ordering::Relaxed));
+    }
     // SAFETY: plain functions.
     unsafe {
         libc::atexit(leave);

@@ -3,6 +3,7 @@
 //! Invariant: an attempt never sleeps that is not to, although the descriptor is a blocking one: so it can be shared with programs
 //! that know nothing of this library.
 //! Not here: channels.
+use byway_pipe::timer;
 use byway_sys::errno::Ret;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
@@ -62,6 +63,7 @@ fn vectored(call: usize, fd: usize, base: usize, len: usize) -> Ret {
 /// read(2) itself.
 #[inline]
 pub fn read_asleep(fd: usize, b: &mut [u8]) -> Ret {
+    timer::pend();
     // SAFETY: a buffer of the caller's.
     unsafe { call3(nr::READ, fd, b.as_mut_ptr() as usize, b.len()) }
 }
@@ -167,6 +169,7 @@ pub fn wait(fd: usize, events: i16, until: Option<Instant>) -> io::Result<Option
         tv_sec: d.as_secs().min(i64::MAX as u64) as i64,
         tv_nsec: i64::from(d.subsec_nanos()),
     });
+    timer::pend();
     let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: one struct pollfd and one struct timespec of ours.
     match unsafe { libc::ppoll(&mut p, 1, spec, std::ptr::null()) } {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: thin; each function is one system call, and its error the kernel's.
 //! Not here: what an event means.
+use byway_pipe::timer;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -64,6 +65,7 @@ impl Poller {
             left.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32
         });
         let n = reports.len().min(i32::MAX as usize) as i32;
+        timer::pend();
         // SAFETY: room for `n` reports.
         done(unsafe { libc::epoll_wait(self.as_raw_fd(), reports.as_mut_ptr(), n, ms) })
     }

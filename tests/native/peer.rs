@@ -135,6 +135,9 @@ fn peer() {
             assert!(r.is_carried());
             assert_eq!(read_all(&mut r).unwrap(), (number(1), true));
         }
+        "timer" => crate::timer::kept(),
+        "timer-closed" => crate::timer::closed(),
+        "timer-off" => crate::timer::none(),
         "write-fd" => {
             let mut w = byway::Writer::from_fd(fd()).unwrap();
             assert!(w.is_carried());

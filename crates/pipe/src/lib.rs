@@ -36,6 +36,7 @@ pub mod read;
 pub mod ready;
 pub mod record;
 pub mod ring;
+pub mod timer;
 pub mod word;
 pub mod write;
 

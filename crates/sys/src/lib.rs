@@ -19,3 +19,4 @@ pub mod signal;
 pub mod sync;
 pub mod syscall;
 pub mod table;
+pub mod timer;

@@ -12,12 +12,13 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, policy, quick, quiet, read, write};
+use byway_pipe::{Me, Step, policy, quick, quiet, read, timer, write};
 use byway_sys::errno::Ret;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
 use std::cell::Cell;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A pipe that the core knows; processes that are forked after it was made share it.
 #[derive(Clone, Copy)]
@@ -37,6 +38,9 @@ impl Pipe {
     /// No room for a domain, or in it.
     pub fn over(r: i32, w: i32, cpus: usize) -> io::Result<Pipe> {
         let (domain, _) = domain::anonymous(SLABS)?;
+        if cpus > 1 {
+            timer::begin(domain.header().cycles_per_us.load(Relaxed));
+        }
         let found = file::identity(r as usize).and_then(|id| {
             let i = registry::claim(domain, id.dev, id.ino)?;
             let channel = Channel::at(domain, i)?;
@@ -181,6 +185,7 @@ impl End {
         // SAFETY: as of a write.
         let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
         if let Some(_inside) = quiet::read_again(self.me.tid, quiet) {
+            timer::pend();
             return said(Self::call(nr::READ, self.pipe.r, whole));
         }
         if quick::read(&self.me, self.pipe.channel, whole, lease) {
@@ -217,6 +222,7 @@ impl End {
         }];
         let (ch, fd) = (self.pipe.channel, self.pipe.r);
         if let Some(_inside) = quiet::read(&self.me, ch, quiet) {
+            timer::pend();
             return said(Self::call(nr::READ, fd, (v[0].base, v[0].len)));
         }
         let mut armed = Armed::NOT;
@@ -231,6 +237,7 @@ impl End {
     #[cold]
     fn asleep(&self, step: Step, armed: Armed, b: &mut [u8]) -> io::Result<usize> {
         let (me, ch, fd) = (&self.me, self.pipe.channel, self.pipe.r);
+        timer::pend();
         // SAFETY: a buffer of ours.
         let n = unsafe { call3(nr::READ, fd, b.as_mut_ptr() as usize, b.len()) };
         let done = said(n);

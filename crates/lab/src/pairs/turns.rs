@@ -5,7 +5,7 @@
 //! Not here: what a way is, how long a record takes.
 
 /// Records by one way until it is the next one's turn, and those before them that do not count: what the others have pushed out of the
-/// caches comes back with them.
+/// caches comes back with them, and a timer that an end of theirs had pending (ADR 19) is over.
 pub const TURN: usize = 20;
 const FIRST: usize = 4;
 /// At the start: more than make a pipe worth a ring, and then show that it brings nothing.
