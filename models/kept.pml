@@ -4,6 +4,7 @@
  *   keeper    inside := 1;  kept = t?  copy ....  beside T ....  kept := t';  CAS T: t -> t', W + n (else kept := 0);  inside := 0
  *   another   CAS T: the lock is mine;  kept := 0;  barrier;  until the keeper is not inside;  then as ever
  *   beside T  stamp := 0;  unit;  stamp := position;  CAS T: W + 1        (else who moves W:  stamp := 0;  CAS T)
+ *             between two writes, of whoever kept the lock at the first:  stamp := 0
  *   reader    T;  stamp = R?  unit;  stamp still the same?  CAS H: R + 1
  *
  * Two writers, each of which may keep the lock after any short write of its own; a reader that sleeps, and whose sleep a signal
@@ -369,6 +370,9 @@ message:
         :: !QUICK || !IS_KEPT_BY(kept, me) && !IS_IDLE(T) -> goto begin
         fi
     };
+
+    /* policy::will_answer, at some time before, whoever has the lock by now. */
+    if :: clear() :: true fi;
 
     /* kept::enter. */
     store(INSIDE, true);

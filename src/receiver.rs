@@ -235,6 +235,9 @@ impl Receiver {
         let mut waited = or == OrElse::Return;
         loop {
             if let Some(h) = record::take_beside(me, ch, b) {
+                if waited {
+                    policy::will_answer(me);
+                }
                 return taken(c, h, b);
             }
             match record::take(me, ch, b) {

@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -342,6 +342,8 @@ pub struct Keeper {
     pub writes: AtomicU32,
     /// Cycle from which on it may yield to whom it wakes (policy/handover.rs).
     pub yields_from: AtomicU64,
+    /// The channel into which it wrote last by a kept lock, if it has not waited for something to read since (policy/lines.rs).
+    pub wrote: AtomicU32,
     /// Its yields since one came back late, and how often such a one came soon after another.
     pub calm: AtomicU32,
     pub late: AtomicU32,

@@ -5,8 +5,9 @@
 //! reader:   T;  stamp = R?;  bytes;  stamp still the same?  CAS H: R + n
 //! ```
 //! Invariant: when W is published the stamp is 0, or names a position whose bytes stand here as they do in the ring; only
-//! who has, or keeps, the writers' lock changes anything, and each who moves W sets or clears it before (`Channel::cas_w`). What a
-//! writer left that lost the lock, or was killed, before its CAS is never W's: the next to publish clears it.
+//! who has, or keeps, the writers' lock puts anything here, and each who moves W sets or clears it before (`Channel::cas_w`). Anybody may
+//! clear it: then the ring has the bytes. What a writer left that lost the lock, or was killed, before its CAS is never W's: the next to
+//! publish clears it.
 //! Not here: when W moves (write.rs), what K holds (a place that is set comes first).
 use crate::channel::Beside;
 use crate::word::POS;

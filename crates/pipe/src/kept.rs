@@ -49,6 +49,7 @@ pub fn place(me: &Me) -> bool {
         k.inside.store(0, Relaxed);
         k.quiet.store(0, Relaxed);
         k.writes.store(0, Relaxed);
+        k.wrote.store(0, Relaxed);
         k.yields_from.store(0, Relaxed);
         k.calm.store(0, Relaxed);
         k.late.store(0, Relaxed);
@@ -100,6 +101,7 @@ pub fn enter(me: &Me, ch: &Channel) -> Option<(Inside, T)> {
 #[inline]
 pub(crate) fn enter_again(ch: &Channel, lease: &WriteLease) -> Option<Inside> {
     let k = lease.keeper?;
+    k.wrote.store(lease.number, Relaxed);
     k.inside.store(lease.number, Relaxed);
     // EDGE E7: as above.
     compiler_fence(SeqCst);

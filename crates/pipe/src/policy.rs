@@ -20,7 +20,7 @@ mod lines;
 pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 use lines::come_when_asked;
-pub use lines::{Lines, begins, ended, expect_t, lines, reads_here};
+pub use lines::{Lines, begins, ended, expect_t, lines, reads_here, will_answer};
 pub use lines::{clusters, is_to_shorten, lap, shortened};
 
 const ONE_CPU_RING: usize = 256 * 1024;

@@ -3,7 +3,7 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::{Channel, Why};
+use crate::channel::{Channel, PIPE_BUF, Why};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
@@ -184,6 +184,9 @@ fn take(
             }
             if !ch.cas_h(h, H::free(r + k as u64)) {
                 continue;
+            }
+            if waited && k <= PIPE_BUF {
+                policy::will_answer(me);
             }
             at.advance(k);
             *done += k;

@@ -13,6 +13,7 @@ fn place() -> Keeper {
         tid: AtomicU32::new(1),
         inside: AtomicU32::new(0),
         quiet: AtomicU32::new(0),
+        wrote: AtomicU32::new(0),
         writes: AtomicU32::new(0),
         yields_from: AtomicU64::new(0),
         calm: AtomicU32::new(0),

@@ -6,10 +6,11 @@
 mod common;
 use byway_pipe::policy::{self, Lines};
 use byway_sys::line;
-use common::pipe;
+use common::{Pipe, pipe, pipe_in};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 const LINES: usize = 8;
@@ -124,4 +125,66 @@ fn from_another_cpu_alone() {
         assert_eq!(takes(2, true), [true; 4]);
         assert_ne!(at.reader_cpu.get(), 4000);
     }
+}
+
+/// All of `b`.
+fn fill(p: &Pipe, b: &mut [u8]) {
+    let mut n = 0;
+    while n < b.len() {
+        let k = p.get(&mut b[n..]);
+        assert!(k > 0, "read: {k}");
+        n += k as usize;
+    }
+}
+
+/// Questions by one pipe, answers by another of the same domain, which their writers keep: who waited for a question, and read it, has
+/// asked for the line of its answer; each answer is right.
+#[test]
+fn who_waited_asks_for_the_line_of_its_answer() {
+    let to = pipe();
+    let fro = pipe_in(to.d);
+    // Whoever may be waited for asleep, the ring stays, and who writes keeps the lock.
+    let put = |p: &Pipe, b: [u8; 8]| {
+        let w = &p.ch.writer.0;
+        w.native_bytes.store(1 << 20, Relaxed);
+        w.bells.store(0, Relaxed);
+        w.last.store(p.me().tid, Relaxed);
+        w.alone_for.store(0, Relaxed);
+        w.alone.store(1 << 30, Relaxed);
+        assert_eq!(p.put(&b), 8);
+    };
+    let may = to.me().keeps && to.cpus > 1;
+    let asked = AtomicBool::new(!may);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let me = fro.me();
+            let wrote = &me.domain.keeper(me.tid).wrote;
+            let mut q = [0; 8];
+            loop {
+                let before = wrote.load(Relaxed);
+                fill(&to, &mut q);
+                if before != 0 && wrote.load(Relaxed) == 0 {
+                    asked.store(true, Relaxed);
+                }
+                let answer = u64::from_le_bytes(q).wrapping_mul(3).to_le_bytes();
+                put(&fro, answer);
+                if q == [0xff; 8] {
+                    break;
+                }
+            }
+        });
+        let until = Instant::now() + Duration::from_secs(60);
+        let ask = |q: u64| {
+            let mut b = [0; 8];
+            put(&to, q.to_le_bytes());
+            fill(&fro, &mut b);
+            assert_eq!(u64::from_le_bytes(b), q.wrapping_mul(3));
+        };
+        let enough = |n: u64| n > 20_000 && (asked.load(Relaxed) || Instant::now() > until);
+        for n in (0..).take_while(|&n| !enough(n)) {
+            ask(n);
+        }
+        ask(u64::MAX);
+    });
+    assert!(asked.load(Relaxed));
 }

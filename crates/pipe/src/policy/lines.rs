@@ -39,6 +39,32 @@ pub fn expect_t(me: &Me, ch: &Channel) {
     }
 }
 
+/// The caller waited for what it has just read, and has written somewhere before it waited: there its answer will go. That T's line, which the
+/// other side polls, comes while the caller makes the answer (ADR 20).
+#[inline]
+pub fn will_answer(me: &Me) {
+    let k = me.domain.keeper(me.tid);
+    let number = k.wrote.load(Relaxed);
+    if number != 0 && k.tid.load(Relaxed) == me.tid {
+        k.wrote.store(0, Relaxed);
+        ask(me, number as usize - 1);
+    }
+}
+
+#[inline]
+fn ask(me: &Me, slot: usize) {
+    let Some(ch) = Channel::at(me.domain, slot) else {
+        return;
+    };
+    if come_when_asked(me) {
+        ch.expect_t();
+    } else {
+        // A store is on its way while its thread goes on, as an instruction that asks is elsewhere. The next short write begins with
+        // this one, and anybody may make it (beside.rs).
+        ch.beside().clear();
+    }
+}
+
 /// Bytes of memory in which a ring of `bytes` goes round, or fewer. Without rseq nobody could tell whether the ends run on one CPU, and its
 /// table would have each of the many fronts keep a bucket of clusters.
 pub fn lap(me: &Me, bytes: usize) -> usize {
