@@ -234,14 +234,14 @@ impl Receiver {
         }
         let mut waited = or == OrElse::Return;
         loop {
-            if let Some(h) = record::take_beside(me, ch, b) {
-                if waited {
-                    policy::will_answer(me);
+            let found = record::take_beside(me, ch, b).map(Found::Taken);
+            match found.unwrap_or_else(|| record::take(me, ch, b)) {
+                Found::Taken(h) => {
+                    if waited {
+                        policy::will_answer(me);
+                    }
+                    return taken(c, h, b);
                 }
-                return taken(c, h, b);
-            }
-            match record::take(me, ch, b) {
-                Found::Taken(h) => return taken(c, h, b),
                 Found::Long(h) if h.kind == COPIED => return Err(too_long()),
                 // A grant's few bytes have room of their own.
                 Found::Long(_) => {
