@@ -1,6 +1,6 @@
 //! epoll(7), and the two kinds of descriptors that only an event queue needs: a bell (eventfd(2)) and timers (timerfd(2)).
 //!
-//! Invariant: thin; each function is one system call, and its error the kernel's.
+//! Invariant: thin; each function is one system call, and its error the kernel's; before a sleep a timer may be set (crate pipe, timer.rs).
 //! Not here: what an event means.
 use byway_pipe::timer;
 use std::io;
