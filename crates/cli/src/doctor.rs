@@ -126,12 +126,9 @@ fn machine() -> i32 {
 
 /// Whether an object can be part of a process that takes part, and why.
 fn object(path: &Path) -> (bool, String) {
-    match rewrite::verdict(path) {
-        Ok(Object::Clean) => (true, "no system call of interest".into()),
-        Ok(Object::Shadow(v)) => {
-            let n = u32::from_le_bytes(v[72..76].try_into().expect("four bytes"));
-            (true, format!("{n} sites"))
-        }
+    match fs::read(path).map(|bytes| rewrite::verdict(&bytes)) {
+        Ok(Object::Clean(_)) => (true, "no system call of interest".into()),
+        Ok(Object::Shadow(_, n)) => (true, format!("{n} sites")),
         Ok(Object::Unable(why)) => (false, why),
         Err(e) => (false, e.to_string()),
     }

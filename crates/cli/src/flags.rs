@@ -2,7 +2,7 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::{bench, doctor, report, run, stat};
+use crate::{bench, doctor, object, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
@@ -140,6 +140,12 @@ struct Doctor {
     /// wake-up takes or, with one CPU (`taskset -c 0`), whether long writes are copied faster in one step than in two
     #[arg(long, conflicts_with_all = ["command", "audit"])]
     calibrate: bool,
+    /// Tell what of these programs and libraries would be rewritten, and whether each byte of it is proven to be code
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "calibrate"])]
+    object: Vec<OsString>,
+    /// Of objects: every site, one line of JSON an object
+    #[arg(long, requires = "object")]
+    json: bool,
     /// A program (or library) to look at
     #[arg(last = true, value_name = "CMD")]
     command: Option<OsString>,
@@ -412,6 +418,7 @@ pub fn main() -> i32 {
             Doctor {
                 calibrate: true, ..
             } => doctor::calibrate(),
+            Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
         "ping-pong" => ping_pong(&told(words)),

@@ -8,6 +8,7 @@ mod domain;
 mod fifo;
 mod flags;
 mod members;
+mod object;
 mod report;
 mod rewrite;
 mod run;

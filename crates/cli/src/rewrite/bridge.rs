@@ -81,31 +81,17 @@ pub fn find(insns: &[Instruction], k: usize) -> Result<Option<(u64, u8)>, String
     }
 }
 
-/// The bridge at `start`, whose ways are among `insns`, the whole text.
+/// The bridge at `start`, to which `calls` lead.
 ///
 /// # Errors
 /// A sentence that says why it cannot be redirected.
-pub fn reach(
-    start: u64,
-    pending: u8,
-    insns: impl Iterator<Item = Instruction>,
-) -> Result<Bridge, String> {
-    let mut calls = Vec::new();
-    for i in insns {
-        let branches = matches!(
-            i.flow_control(),
-            FlowControl::Call | FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
-        );
-        if !branches || i.near_branch_target() != start {
-            continue;
-        }
-        if !matches!(i.code(), Code::Call_rel32_64 | Code::Jmp_rel32_64) {
-            return Err(format!(
-                "the cancellation bridge is entered by a short jump at {:#x}",
-                i.ip()
-            ));
-        }
-        calls.push(i);
+pub fn reach(start: u64, pending: u8, calls: Vec<Instruction>) -> Result<Bridge, String> {
+    let long = |i: &&Instruction| !matches!(i.code(), Code::Call_rel32_64 | Code::Jmp_rel32_64);
+    if let Some(i) = calls.iter().find(long) {
+        return Err(format!(
+            "the cancellation bridge is entered by a short jump at {:#x}",
+            i.ip()
+        ));
     }
     if calls.is_empty() {
         return Err(format!(

@@ -11,28 +11,41 @@
 //!
 //! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation.
 //! Not here: which sites (scan.rs); the cell's contents (the preload library writes them).
-use crate::rewrite::scan::{Scan, Site};
+use super::scan::Scan;
+use super::window::Site;
 use iced_x86::{BlockEncoder, BlockEncoderOptions, InstructionBlock};
 
-pub const MAGIC: &[u8] = b"BYWAYSH1";
+pub const MAGIC: &[u8] = b"BYWAYSH3";
 const PAGE: usize = 4096;
 /// The stubs lie this far below the text.
 const DISTANCE: u64 = 1 << 30;
 
+/// Where the header has the build-id's length, and the build-id.
+const BUILD_ID: usize = 80;
+/// Longest build-id that is kept; of a longer one the beginning.
+const BUILD_ID_MOST: usize = 32;
+/// Where an "unable" file has its reason, and how long that may be.
+const REASON: usize = 128;
+const REASON_MOST: usize = 1000;
+
 /// A cache file without a text: kind 0 (clean) or 2 (unable).
-pub fn note(kind: u32, why: &str) -> Vec<u8> {
+pub fn note(kind: u32, why: &str, build_id: &[u8]) -> Vec<u8> {
     let mut v = vec![0; PAGE];
     v[..8].copy_from_slice(MAGIC);
     v[8..12].copy_from_slice(&kind.to_le_bytes());
-    let n = why.len().min(1000);
-    v[128..128 + n].copy_from_slice(&why.as_bytes()[..n]);
+    let id = &build_id[..build_id.len().min(BUILD_ID_MOST)];
+    v[BUILD_ID] = id.len() as u8;
+    v[BUILD_ID + 8..][..id.len()].copy_from_slice(id);
+    let n = why.len().min(REASON_MOST);
+    v[REASON..REASON + n].copy_from_slice(&why.as_bytes()[..n]);
     v
 }
 
 /// The reason in an "unable" file.
 pub fn reason(v: &[u8]) -> String {
-    let s = &v[128..1128];
-    String::from_utf8_lossy(&s[..s.iter().position(|&c| c == 0).unwrap_or(1000)]).into_owned()
+    let s = &v[REASON..REASON + REASON_MOST];
+    let n = s.iter().position(|&c| c == 0).unwrap_or(REASON_MOST);
+    String::from_utf8_lossy(&s[..n]).into_owned()
 }
 
 /// The file for a scanned object.
@@ -50,7 +63,7 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
     let base = s.text_vaddr.wrapping_sub(DISTANCE);
     let length = stubs(s, base, base, None)?.len().next_multiple_of(PAGE);
     let code = stubs(s, base, base.wrapping_add(length as u64), Some(&mut text))?;
-    let mut v = note(1, "");
+    let mut v = note(1, "", &s.build_id);
     for (k, n) in [
         (16, s.text_vaddr),
         (24, text_len as u64),
@@ -62,9 +75,6 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
     ] {
         v[k..k + 8].copy_from_slice(&n.to_le_bytes());
     }
-    v[12..16].copy_from_slice(&(u32::from(s.clone_left) << 1).to_le_bytes());
-    v[72..76].copy_from_slice(&(s.sites.len() as u32).to_le_bytes());
-    v[76..80].copy_from_slice(&s.left.to_le_bytes());
     v.extend_from_slice(&text);
     v.extend_from_slice(&code);
     v.resize(PAGE + text_len + length, 0xcc);
@@ -90,8 +100,7 @@ fn stubs(
         stub(site, base, cell, &mut out)?;
         if let Some(t) = text.as_deref_mut() {
             let at = (site.start - s.text_vaddr) as usize;
-            let free = if site.moved { site.end } else { site.syscall };
-            let n = (free - site.start) as usize;
+            let n = (site.replaced() - site.start) as usize;
             t[at] = 0xe9;
             t[at + 1..at + 5].copy_from_slice(&rel32(site.start + 5, start)?);
             t[at + 5..at + n].fill(0xcc);

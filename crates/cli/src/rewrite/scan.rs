@@ -1,38 +1,37 @@
-//! Finds the system-call sites of an object and a window at each where a five-byte jump fits.
+//! Finds the system-call sites of an object, and a window at each where a five-byte jump fits.
 //!
-//! Invariant: nothing jumps into a window but at its start: every direct branch, return address, taken address and
-//! jump-table entry of the text counts as a target, and a doubt makes a target more, never one less.
-//! Not here: code that is made at run time; sites outside what the unwind tables and sections describe.
+//! Invariant: a byte is replaced only if it is proven to be code: control reaches it from the start of a function that the
+//! object delimits, the function's flow is whole, eax holds a number there, and nothing leads into the window but to its
+//! start. `0f 05` outside every function is data, unless a number is set before it. `0f 05` in a function that is neither a
+//! proven site nor part of another proven instruction is doubt, and an object with a doubt is not rewritten.
+//! Not here: code that is made at run time; how a function is followed (flow.rs); the search for ways in (ways.rs).
 use super::bridge::{self, Bridge};
-use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
-    OpKind, Register,
-};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Object, ObjectSection, elf};
-use std::collections::HashSet;
-
-/// One site to rewrite.
-pub struct Site {
-    /// Where the jump goes, and the syscall instruction itself.
-    pub start: u64,
-    pub syscall: u64,
-    /// Instructions before the syscall in the window, and after it.
-    pub insns: Vec<Instruction>,
-    pub after: usize,
-    /// The syscall itself lies in the window: it is executed in the stub.
-    pub moved: bool,
-    pub end: u64,
-}
+use super::flow::Flow;
+use super::functions::Function;
+use super::headers::{Elf, bytes_of, dynamic, is_go, note};
+use super::number::Numbers;
+use super::text::Text;
+use super::ways;
+use super::window::{Site, window};
+use iced_x86::{Code, FlowControl, Instruction};
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 /// What a scan found.
 pub struct Scan<'a> {
+    /// The pages of the executable segment, as the file has them.
     pub text: &'a [u8],
     pub text_vaddr: u64,
+    /// The file's build-id; empty if it has none.
+    pub build_id: Vec<u8>,
     pub sites: Vec<Site>,
+    /// Proven calls that need no rewriting.
     pub left: u32,
-    /// A clone-family site without a window before it.
-    pub clone_left: bool,
+    /// Pairs `0f 05` outside every function.
+    pub data: u32,
     /// glibc's cancellable calls go through here.
     pub bridge: Option<Bridge>,
 }
@@ -43,9 +42,17 @@ const INTERESTING: &[u64] = &[
     293, 295, 296, 307, 308, 317, 322, 327, 328, 425, 435, 436,
 ];
 const CLONES: &[u64] = &[56, 57, 58, 435];
+/// No system call of Linux has a number as high as this.
+const MOST_NUMBER: u64 = 1024;
+const PAIR: [u8; 2] = [0x0f, 0x05];
 
-struct Chunk {
-    insns: Vec<Instruction>,
+/// What a pair `0f 05` is.
+enum Pair {
+    Data,
+    /// Bytes of another instruction.
+    Inner,
+    /// The system call of this function.
+    Call(Function, Rc<Flow>),
 }
 
 /// Scans an x86-64 ELF object.
@@ -53,8 +60,7 @@ struct Chunk {
 /// # Errors
 /// A sentence that says why the object cannot be rewritten.
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
-    let file = ElfFile64::<object::Endianness>::parse(bytes)
-        .map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
+    let file = Elf::parse(bytes).map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
     let endian = file.endian();
     if file.elf_header().e_machine(endian) != elf::EM_X86_64 {
         return Err("not an x86-64 program".into());
@@ -75,300 +81,247 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     if vaddr % 4096 != off % 4096 {
         return Err("its text is not page-congruent".into());
     }
+    let code = bytes_of(bytes, off, size).ok_or("its text lies outside the file")?;
     let pad = vaddr % 4096;
-    let (text_vaddr, text_off) = (vaddr - pad, off - pad);
-    let text = bytes
-        .get(text_off as usize..(off + size) as usize)
-        .ok_or("its text lies outside the file")?;
-    let inside = |a: u64| a >= vaddr && a < vaddr + size;
-
-    // Most objects have no site at all: no pair of bytes, no decoding.
-    if !text.windows(2).any(|w| w == [0x0f, 0x05]) {
-        return Ok(Scan {
-            text,
-            text_vaddr,
-            sites: Vec::new(),
-            left: 0,
-            clone_left: false,
-            bridge: None,
-        });
-    }
-    let starts = boundaries(&file, &inside);
-    if starts.is_empty() {
-        return Err("neither sections nor unwind tables tell where its code begins".into());
-    }
-    let ends: Vec<u64> = starts
-        .iter()
-        .skip(1)
-        .copied()
-        .chain([vaddr + size])
-        .collect();
-    let mut targets = HashSet::new();
-    let mut chunks = Vec::new();
-    let decoder = |from: u64, to: u64| {
-        let part = &text[(from - text_vaddr) as usize..(to - text_vaddr) as usize];
-        Decoder::with_ip(64, part, from, DecoderOptions::NONE)
-    };
-    for (&from, &to) in starts.iter().zip(&ends) {
-        targets.insert(from);
-        let mut insns = Vec::new();
-        let mut has = false;
-        for i in decoder(from, to) {
-            mark_targets(&i, bytes, &file, &inside, &mut targets);
-            has |= i.code() == Code::Syscall;
-            insns.push(i);
-        }
-        if has {
-            chunks.push(Chunk { insns });
-        }
-    }
+    // What lies in the text's first and last page beside the text is mapped too.
+    let last = ((off + size).next_multiple_of(4096)).min(bytes.len() as u64);
     let mut out = Scan {
-        text,
-        text_vaddr,
+        text: bytes_of(bytes, off - pad, last - (off - pad)).ok_or("its text lies outside")?,
+        text_vaddr: vaddr - pad,
+        build_id: note(&file, bytes, b"GNU", elf::NT_GNU_BUILD_ID)
+            .unwrap_or(&[])
+            .to_vec(),
         sites: Vec::new(),
         left: 0,
-        clone_left: false,
+        data: 0,
         bridge: None,
     };
-    let mut info = InstructionInfoFactory::new();
-    for c in &chunks {
+    // Most objects have no pair at all: nothing is decoded.
+    let pairs: Vec<u64> = memchr::memmem::find_iter(code, &PAIR)
+        .map(|k| vaddr + k as u64)
+        .collect();
+    if pairs.is_empty() {
+        return Ok(out);
+    }
+    if load.p_flags(endian) & elf::PF_W != 0 || load.p_memsz(endian) != size {
+        return Err("its text can be written".into());
+    }
+    let (soname, relocated) = dynamic(&file, bytes)?;
+    if relocated {
+        return Err("the loader changes its text".into());
+    }
+    if is_go(&file, bytes) {
+        return Err("a program in Go makes its own system calls".into());
+    }
+    let text = Text::new(&file, bytes, code, vaddr)?;
+    Scanner {
+        text: &text,
+        glibc: soname == "libc.so.6" || soname == "ld-linux-x86-64.so.2",
+        flows: RefCell::default(),
+    }
+    .sites(&pairs, &mut out)?;
+    Ok(out)
+}
+
+struct Scanner<'a> {
+    text: &'a Text<'a>,
+    /// libc or the dynamic loader: some of their hand-written functions end before their unwind entry does.
+    glibc: bool,
+    flows: RefCell<HashMap<(u64, u64), Rc<Flow>>>,
+}
+
+impl Scanner<'_> {
+    fn sites(&self, pairs: &[u64], out: &mut Scan) -> Result<(), String> {
+        let mut calls = Vec::new();
+        for &at in pairs {
+            match self.pair(at)? {
+                Pair::Data => out.data += 1,
+                Pair::Inner => {}
+                Pair::Call(f, flow) => calls.push((at, f, flow)),
+            }
+        }
+        let mut sites = Vec::new();
+        for (at, f, flow) in calls {
+            let k = flow.index(at).expect("a reached instruction");
+            if let Some((start, pending)) = bridge::find(&flow.insns, k)? {
+                out.bridge = Some(bridge::reach(start, pending, self.bridge_calls(start)?)?);
+                out.left += 1;
+                continue;
+            }
+            let numbers = Numbers::at(&flow, at);
+            if f.trampoline {
+                out.left += 1;
+                continue;
+            }
+            if numbers.unset {
+                return Err(format!(
+                    "it is in doubt whether there is a system call at {at:#x}: no number is set"
+                ));
+            }
+            let known = (!numbers.computed).then_some(numbers.known);
+            let matters = |n: &u64| INTERESTING.contains(n);
+            if known.as_ref().is_some_and(|v| !v.iter().any(matters)) {
+                out.left += 1;
+                continue;
+            }
+            sites.push((at, k, f, flow, known));
+        }
+        let zones: Vec<(u64, u64)> = sites.iter().map(|s| ways::zone(s.0)).collect();
+        let targets = ways::into(self.text, &zones, |at| self.is_inside_other(at));
         let mut taken = 0;
-        for (k, i) in c.insns.iter().enumerate() {
-            if i.code() != Code::Syscall {
-                continue;
-            }
-            if let Some((start, pending)) = bridge::find(&c.insns, k)? {
-                let all = starts.iter().zip(&ends).flat_map(|(&a, &b)| decoder(a, b));
-                out.bridge = Some(bridge::reach(start, pending, all)?);
-                out.left += 1;
-                continue;
-            }
-            let nr = number(&c.insns, k, &targets, &mut info);
-            // gdb and libgcc know the signal return by its bytes.
-            let at = (i.ip() - text_vaddr) as usize;
-            let sigreturn = at >= 7 && text[at - 7..at] == [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0];
-            if nr.is_some_and(|n| !INTERESTING.contains(&n)) || sigreturn {
-                out.left += 1;
-                continue;
-            }
-            let clones = nr.is_some_and(|n| CLONES.contains(&n));
-            match window(&c.insns, k, &targets, clones, taken) {
-                Some(s) => {
+        for (at, k, f, flow, numbers) in sites {
+            let all: BTreeSet<u64> = {
+                let (from, to) = ways::zone(at);
+                let own = flow.targets.range(from..to);
+                own.chain(targets.range(from..to)).copied().collect()
+            };
+            let clones = numbers
+                .as_ref()
+                .is_some_and(|v| v.iter().any(|n| CLONES.contains(n)));
+            match window(&flow.insns, k, &all, clones, taken) {
+                Some(mut s) => {
                     taken = s.end;
+                    s.function = f.start;
+                    s.numbers = numbers;
                     out.sites.push(s);
                 }
-                None if clones => out.clone_left = true,
+                // The child of a clone comes back on another stack: what begins before it must stay before it.
+                None if clones => out.left += 1,
                 None => {
                     return Err(format!(
-                        "the system call at {:#x} (number {nr:?}) cannot be rewritten",
-                        i.ip()
+                        "the system call at {at:#x} (number {numbers:?}) cannot be rewritten"
                     ));
                 }
             }
         }
+        Ok(())
     }
-    Ok(out)
-}
 
-/// Where code begins: executable sections, and the starts of the unwind table.
-fn boundaries(file: &ElfFile64, inside: &impl Fn(u64) -> bool) -> Vec<u64> {
-    let mut v = Vec::new();
-    for s in file.sections() {
-        let object::SectionFlags::Elf { sh_flags } = s.flags() else {
-            continue;
-        };
-        if sh_flags & u64::from(elf::SHF_EXECINSTR) != 0 && inside(s.address()) {
-            v.push(s.address());
+    /// The flow of `f`, followed once.
+    fn flow(&self, f: Function, limit: u64) -> Rc<Flow> {
+        let known = self.flows.borrow().get(&(f.start, limit)).cloned();
+        known.unwrap_or_else(|| {
+            let flow = Rc::new(Flow::of(self.text, f, limit));
+            self.flows
+                .borrow_mut()
+                .insert((f.start, limit), flow.clone());
+            flow
+        })
+    }
+
+    /// What the pair at `at` is.
+    fn pair(&self, at: u64) -> Result<Pair, String> {
+        let mut around: Vec<(Function, u64)> = self
+            .text
+            .functions
+            .around(at, at + 2)
+            .map(|f| (f, f.end))
+            .collect();
+        // The linker's stubs push numbers and jump: they make no calls, whether a table describes them or not.
+        if self.text.in_stubs(at) {
+            return Ok(Pair::Inner);
         }
-        if s.name() == Ok(".eh_frame_hdr") {
-            let (base, Ok(d)) = (s.address(), s.data()) else {
+        if around.is_empty() {
+            match self.function_over_its_end(at) {
+                Some(part) => around.push(part),
+                None if self.looks_like_a_call(at) => {
+                    return Err(format!(
+                        "at {at:#x}, outside every function, is what looks like a system call"
+                    ));
+                }
+                None => return Ok(Pair::Data),
+            }
+        }
+        let mut why = String::from("nothing leads to it");
+        let (mut call, mut inner) = (None, false);
+        for (f, limit) in around {
+            let flow = self.flow(f, limit);
+            if f.trampoline {
+                return Ok(Pair::Call(f, flow));
+            }
+            if let Some(doubt) = &flow.doubt {
+                why.clone_from(doubt);
                 continue;
-            };
-            // Version 1, a 4-byte count, a table of 4-byte pairs relative to the section (LSB, .eh_frame_hdr).
-            if d.len() >= 12 && d[0] == 1 && d[2] == 0x03 && d[3] == 0x3b {
-                for e in d[12..].chunks_exact(8) {
-                    let rel = i32::from_le_bytes(e[..4].try_into().expect("four bytes"));
-                    let a = base.wrapping_add(rel as i64 as u64);
-                    if inside(a) {
-                        v.push(a);
-                    }
+            }
+            if flow
+                .index(at)
+                .is_some_and(|k| flow.insns[k].code() == Code::Syscall)
+            {
+                call = Some((f, flow.clone()));
+            }
+            for i in flow.inside(at) {
+                inner |= i.code() != Code::Syscall;
+            }
+        }
+        match (call, inner) {
+            (Some((f, flow)), false) => Ok(Pair::Call(f, flow)),
+            (None, true) => Ok(Pair::Inner),
+            _ => Err(format!(
+                "it is in doubt whether there is a system call at {at:#x}: {why}"
+            )),
+        }
+    }
+
+    /// glibc's function that goes on behind its end as far as `at`, and where it must end at last.
+    fn function_over_its_end(&self, at: u64) -> Option<(Function, u64)> {
+        let (f, next) = self.text.functions.before(at).filter(|_| self.glibc)?;
+        let limit = next.unwrap_or(self.text.high());
+        let last = self.flow(f, limit).insns.last().map(Instruction::next_ip);
+        last.is_some_and(|end| end > at).then_some((f, limit))
+    }
+
+    /// Whether some way to read the bytes before `at` sets a number for a system call there. Programs of compilers that
+    /// tell nobody where their functions are make their system calls so.
+    fn looks_like_a_call(&self, at: u64) -> bool {
+        const FAR: u64 = 40;
+        if !self.text.in_section(at) {
+            return false;
+        }
+        let from = self.text.low.max(at.saturating_sub(FAR));
+        (from..at).any(|from| {
+            let line = self.text.line(from, at);
+            line.is_some_and(|insns| {
+                let numbers = Numbers::after(&insns);
+                let likely = numbers.known.iter().all(|&n| n < MOST_NUMBER);
+                !numbers.unset && likely
+            })
+        })
+    }
+
+    /// Whether the byte at `at` is proven to be part of an instruction that is no branch, and not its first.
+    fn is_inside_other(&self, at: u64) -> bool {
+        self.text.functions.around(at, at + 1).any(|f| {
+            let flow = self.flow(f, f.end);
+            flow.doubt.is_none()
+                && flow.index(at).is_none()
+                && flow
+                    .inside(at)
+                    .any(|i| i.flow_control() == FlowControl::Next)
+        })
+    }
+
+    /// The instructions that lead to the bridge at `start`, each proven.
+    fn bridge_calls(&self, start: u64) -> Result<Vec<Instruction>, String> {
+        let mut v = Vec::new();
+        let all = self.text.branches();
+        let first = all.partition_point(|b| b.0 < start);
+        for &(_, at) in all[first..].iter().take_while(|b| b.0 == start) {
+            let found = self.text.functions.around(at, at + 1).find_map(|f| {
+                let flow = self.flow(f, f.end);
+                let k = flow.index(at)?;
+                let leads = flow.insns[k].near_branch_target() == start;
+                (flow.doubt.is_none() && leads).then(|| flow.insns[k])
+            });
+            match found {
+                Some(i) => v.push(i),
+                None if self.is_inside_other(at) => {}
+                None => {
+                    return Err(format!(
+                        "it is in doubt whether the bytes at {at:#x} call the cancellation bridge"
+                    ));
                 }
             }
         }
+        Ok(v)
     }
-    v.sort_unstable();
-    v.dedup();
-    v
-}
-
-/// Every address that `i` may send control to, or whose address it takes.
-fn mark_targets(
-    i: &Instruction,
-    bytes: &[u8],
-    file: &ElfFile64,
-    inside: &impl Fn(u64) -> bool,
-    t: &mut HashSet<u64>,
-) {
-    match i.flow_control() {
-        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-            t.insert(i.near_branch_target());
-        }
-        FlowControl::Call if i.code() != Code::Syscall => {
-            t.insert(i.near_branch_target());
-            t.insert(i.next_ip());
-        }
-        FlowControl::IndirectCall => {
-            t.insert(i.next_ip());
-        }
-        _ => {}
-    }
-    if i.code() != Code::Lea_r64_m || !i.is_ip_rel_memory_operand() {
-        return;
-    }
-    let a = i.ip_rel_memory_address();
-    if inside(a) {
-        t.insert(a);
-        return;
-    }
-    // Perhaps a jump table: 4-byte offsets from its own start, as long as they lead into the text.
-    let Some(at) = file_offset(file, a) else {
-        return;
-    };
-    for e in bytes.get(at..).unwrap_or(&[]).chunks_exact(4).take(2048) {
-        let to =
-            a.wrapping_add(i32::from_le_bytes(e.try_into().expect("four bytes")) as i64 as u64);
-        if !inside(to) {
-            break;
-        }
-        t.insert(to);
-    }
-}
-
-fn file_offset(file: &ElfFile64, a: u64) -> Option<usize> {
-    let endian = file.endian();
-    file.elf_program_headers().iter().find_map(|p| {
-        let (v, n) = (p.p_vaddr(endian), p.p_filesz(endian));
-        (p.p_type(endian) == elf::PT_LOAD && a >= v && a < v + n)
-            .then(|| (p.p_offset(endian) + a - v) as usize)
-    })
-}
-
-/// The system call's number, if the instructions before it set it on every way here.
-fn number(
-    insns: &[Instruction],
-    k: usize,
-    targets: &HashSet<u64>,
-    info: &mut InstructionInfoFactory,
-) -> Option<u64> {
-    if targets.contains(&insns[k].ip()) {
-        return None;
-    }
-    for i in insns[..k].iter().rev().take(24) {
-        if i.code() == Code::Mov_r32_imm32 && i.op0_register() == Register::EAX {
-            return Some(u64::from(i.immediate32()));
-        }
-        if matches!(i.code(), Code::Xor_r32_rm32 | Code::Xor_rm32_r32)
-            && i.op0_register() == Register::EAX
-            && i.op1_kind() == OpKind::Register
-            && i.op1_register() == Register::EAX
-        {
-            return Some(0);
-        }
-        let writes = info.info(i).used_registers().iter().any(|r| {
-            r.register().full_register() == Register::RAX
-                && !matches!(r.access(), OpAccess::Read | OpAccess::CondRead)
-        });
-        let leaves = !matches!(
-            i.flow_control(),
-            FlowControl::Next | FlowControl::ConditionalBranch
-        );
-        if writes || leaves || targets.contains(&i.ip()) {
-            return None;
-        }
-    }
-    None
-}
-
-/// A window for the syscall at index `k`: before it if possible, else with what follows.
-fn window(
-    insns: &[Instruction],
-    k: usize,
-    targets: &HashSet<u64>,
-    before_only: bool,
-    taken: u64,
-) -> Option<Site> {
-    let sys = &insns[k];
-    let plain = |i: &Instruction| i.flow_control() == FlowControl::Next && !i.is_invalid();
-    for back in 0..=6 {
-        if back > k {
-            break;
-        }
-        let first = &insns[k - back];
-        let inner = &insns[k - back..=k];
-        let clear = inner[1..].iter().all(|i| !targets.contains(&i.ip()))
-            && inner[..back].iter().all(plain);
-        if !clear || first.ip() < taken {
-            break;
-        }
-        if sys.ip() - first.ip() >= 5 {
-            return Some(Site {
-                start: first.ip(),
-                syscall: sys.ip(),
-                insns: inner[..back].to_vec(),
-                after: 0,
-                moved: false,
-                end: sys.next_ip(),
-            });
-        }
-    }
-    if before_only {
-        return None;
-    }
-    for back in 0..=4 {
-        if back > k {
-            break;
-        }
-        let first = &insns[k - back];
-        let clear = insns[k - back..=k][1..]
-            .iter()
-            .all(|i| !targets.contains(&i.ip()))
-            && insns[k - back..k].iter().all(plain);
-        if !clear || first.ip() < taken {
-            break;
-        }
-        let mut list = insns[k - back..k].to_vec();
-        let mut end = sys.next_ip();
-        if end - first.ip() >= 5 {
-            return Some(Site {
-                start: first.ip(),
-                syscall: sys.ip(),
-                insns: list,
-                after: 0,
-                moved: true,
-                end,
-            });
-        }
-        for (n, i) in insns[k + 1..].iter().take(4).enumerate() {
-            if end - first.ip() >= 5 {
-                break;
-            }
-            let relocatable = plain(i) || i.flow_control() == FlowControl::ConditionalBranch;
-            if targets.contains(&i.ip()) || !relocatable {
-                break;
-            }
-            list.push(*i);
-            end = i.next_ip();
-            if end - first.ip() >= 5 {
-                return Some(Site {
-                    start: first.ip(),
-                    syscall: sys.ip(),
-                    insns: list,
-                    after: n + 1,
-                    moved: true,
-                    end,
-                });
-            }
-        }
-    }
-    None
 }

@@ -1,0 +1,248 @@
+//! Follows the control flow of one function from its start: which of its bytes are instructions.
+//!
+//! Invariant: an instruction counts only if control reaches it: from the start, from a landing pad, or by a jump table. A
+//! flow proves something only if it is whole: each byte of the function is reached or padding, and no step of it contradicts
+//! another. A jump whose ways are unknown, or an entry that no table has, makes it not whole.
+//! Compilers lay the unlikely blocks of a function elsewhere, as a function of their own that other code jumps into: the
+//! parts of a function that jump into each other are followed as one.
+//! Not here: what is done with a system call (scan.rs).
+use super::functions::Function;
+use super::instruction::{branch_target, ends, is_ordinary, is_padding, may_end};
+use super::text::Text;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What following one function found.
+pub struct Flow {
+    /// Each reached instruction, in order. Two overlap only at a skipped `lock` prefix.
+    pub insns: Vec<Instruction>,
+    /// Where control arrives other than from the instruction before.
+    pub targets: BTreeSet<u64>,
+    /// Where control enters: the start, and the landing pads.
+    pub roots: Vec<u64>,
+    /// Of each indirect jump that goes by a table, where to.
+    tables: HashMap<u64, Vec<u64>>,
+    /// Why the flow proves nothing.
+    pub doubt: Option<String>,
+}
+
+/// Longest x86 instruction.
+const LONGEST: u64 = 15;
+/// A function in more parts than this is not followed.
+const PARTS: usize = 64;
+
+impl Flow {
+    /// Follows `f`, which may go on up to `limit` where it runs over its end.
+    pub fn of(text: &Text, f: Function, limit: u64) -> Flow {
+        let first = Part { f, limit };
+        let flow = Flow::of_parts(text, vec![first]);
+        if flow.doubt.is_none() {
+            return flow;
+        }
+        // Perhaps it is a part that others jump into.
+        let mut parts = vec![first];
+        parts.extend(text.that_jump_into(f).into_iter().map(Part::whole));
+        if parts.len() == 1 || parts.len() > PARTS {
+            return flow;
+        }
+        Flow::of_parts(text, parts)
+    }
+
+    fn of_parts(text: &Text, parts: Vec<Part>) -> Flow {
+        let mut walk = Walk {
+            text,
+            parts: Vec::new(),
+            roots: Vec::new(),
+            insns: BTreeMap::new(),
+            targets: BTreeSet::new(),
+            tables: HashMap::new(),
+            todo: Vec::new(),
+            doubt: None,
+        };
+        for p in parts {
+            walk.add(p);
+        }
+        walk.run();
+        walk.check();
+        Flow {
+            insns: walk.insns.into_values().collect(),
+            targets: walk.targets,
+            roots: walk.roots,
+            tables: walk.tables,
+            doubt: walk.doubt,
+        }
+    }
+
+    /// The index of the instruction that begins at `at`.
+    pub fn index(&self, at: u64) -> Option<usize> {
+        self.insns.binary_search_by_key(&at, |i| i.ip()).ok()
+    }
+
+    /// The instructions that have the byte at `at`, not as their first.
+    pub fn inside(&self, at: u64) -> impl Iterator<Item = &Instruction> {
+        let n = self.insns.partition_point(|i| i.ip() < at);
+        self.insns[..n]
+            .iter()
+            .rev()
+            .take_while(move |i| i.ip() + LONGEST > at)
+            .filter(move |i| i.next_ip() > at)
+    }
+
+    /// Where control may be after instruction `i`, within the function.
+    pub fn after(&self, i: &Instruction) -> impl Iterator<Item = u64> {
+        let next = (!ends(i)).then(|| i.next_ip());
+        let branch = branch_target(i);
+        let table = self.tables.get(&i.ip()).into_iter().flatten().copied();
+        next.into_iter().chain(branch).chain(table)
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Part {
+    f: Function,
+    limit: u64,
+}
+
+impl Part {
+    fn whole(f: Function) -> Part {
+        Part { f, limit: f.end }
+    }
+
+    pub fn holds(&self, at: u64) -> bool {
+        at >= self.f.start && at < self.limit
+    }
+}
+
+pub struct Walk<'a> {
+    pub text: &'a Text<'a>,
+    pub parts: Vec<Part>,
+    pub roots: Vec<u64>,
+    pub insns: BTreeMap<u64, Instruction>,
+    targets: BTreeSet<u64>,
+    pub tables: HashMap<u64, Vec<u64>>,
+    todo: Vec<u64>,
+    doubt: Option<String>,
+}
+
+impl Walk<'_> {
+    pub fn doubt(&mut self, at: u64, what: &str) {
+        self.doubt
+            .get_or_insert_with(|| format!("{what} at {at:#x}"));
+    }
+
+    fn add(&mut self, p: Part) {
+        let pads = self.text.functions.pads(p.f.start, p.f.end);
+        for &root in [p.f.start].iter().chain(pads) {
+            self.roots.push(root);
+            self.targets.insert(root);
+            self.todo.push(root);
+        }
+        self.parts.push(p);
+    }
+
+    fn run(&mut self) {
+        let mut jumps = Vec::new();
+        loop {
+            while let Some(at) = self.todo.pop() {
+                self.straight(at, &mut jumps);
+            }
+            // A table's base may be loaded far from its jump: all of what is reached without it comes first.
+            let Some(jump) = jumps.pop() else { break };
+            self.indirect(jump);
+        }
+    }
+
+    /// Decodes from `at` to where control ends, or to what is known.
+    fn straight(&mut self, mut at: u64, jumps: &mut Vec<u64>) {
+        let Some(part) = self.parts.iter().copied().find(|p| p.holds(at)) else {
+            return;
+        };
+        let code = &self.text.code[..(part.limit - self.text.low) as usize];
+        while part.holds(at) && !self.insns.contains_key(&at) {
+            let rest = &code[(at - self.text.low) as usize..];
+            let i = Decoder::with_ip(64, rest, at, DecoderOptions::NONE).decode();
+            if !is_ordinary(&i) {
+                return self.doubt(at, "no instruction of a program");
+            }
+            self.insns.insert(at, i);
+            if let Some(to) = branch_target(&i) {
+                self.branch(at, to);
+            }
+            let stub = self.text.in_stubs(at);
+            match i.flow_control() {
+                FlowControl::IndirectBranch if !stub => jumps.push(at),
+                FlowControl::Call if i.code() != Code::Syscall => {
+                    self.targets.insert(i.next_ip());
+                }
+                FlowControl::IndirectCall => {
+                    self.targets.insert(i.next_ip());
+                }
+                _ => {}
+            }
+            if ends(&i) && !stub {
+                return;
+            }
+            at = i.next_ip();
+            // Behind its last call, or in the linker's stubs, a function may end; else control runs into the next one.
+            let may = stub || may_end(&i);
+            if at >= part.f.end && (at >= part.limit || may) {
+                let next = at == part.f.end && self.text.functions.begins(at);
+                if !(may || next) {
+                    self.doubt(i.ip(), "control leaves the function");
+                }
+                return;
+            }
+        }
+    }
+
+    pub fn branch(&mut self, from: u64, to: u64) {
+        if !self.text.holds(to) {
+            return self.doubt(from, "a branch out of the text");
+        }
+        self.targets.insert(to);
+        if !self.parts.iter().any(|p| p.holds(to)) {
+            // Into another function, not to its start: that is a part of this one.
+            let other = self.text.functions.around(to, to + 1).next();
+            match other {
+                Some(g) if g.start != to && self.parts.len() < PARTS => self.add(Part::whole(g)),
+                _ => return,
+            }
+        }
+        self.todo.push(to);
+    }
+
+    /// Whether the flow is whole.
+    fn check(&mut self) {
+        let mut overlap = None;
+        let mut gaps = Vec::new();
+        for p in &self.parts {
+            let mut at = p.f.start;
+            for i in self.insns.range(p.f.start..p.limit).map(|(_, i)| i) {
+                if i.ip() > at {
+                    gaps.push((at, i.ip()));
+                } else if i.ip() < at && !skips_prefix(self.text, &self.insns, i) {
+                    overlap = Some(i.ip());
+                }
+                at = at.max(i.next_ip());
+            }
+            gaps.push((at, p.f.end.max(at)));
+        }
+        if let Some(at) = overlap {
+            self.doubt(at, "instructions that overlap");
+        }
+        for (from, to) in gaps {
+            if !is_padding(self.text, from, to) {
+                self.doubt(from, "bytes that nothing leads to");
+            }
+        }
+    }
+}
+
+/// `jz 1f; lock; 1: cmpxchg`: the way without the prefix arrives one byte behind the instruction's start.
+fn skips_prefix(text: &Text, insns: &BTreeMap<u64, Instruction>, i: &Instruction) -> bool {
+    i.ip() > text.low
+        && text.byte(i.ip() - 1) == 0xf0
+        && insns
+            .get(&(i.ip() - 1))
+            .is_some_and(|locked| locked.next_ip() == i.next_ip())
+}

@@ -1,0 +1,106 @@
+//! What an object's own headers say: segments, sections, notes, the dynamic table.
+//!
+//! Invariant: nothing is read outside the file, whatever a header says.
+//! Not here: where functions lie (functions.rs).
+//! Source: elf(5); System V gABI, chapters 4 and 5.
+use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
+use object::{Object, ObjectSection, SectionFlags, elf};
+
+pub type Elf<'a> = ElfFile64<'a, object::Endianness>;
+
+/// Where in the file the byte at `address` lies, and how many follow it there.
+pub fn file_range(file: &Elf, address: u64) -> Option<(usize, usize)> {
+    let endian = file.endian();
+    file.elf_program_headers().iter().find_map(|p| {
+        let (v, n) = (p.p_vaddr(endian), p.p_filesz(endian));
+        (p.p_type(endian) == elf::PT_LOAD && address >= v && address - v < n).then(|| {
+            (
+                (p.p_offset(endian) + (address - v)) as usize,
+                (n - (address - v)) as usize,
+            )
+        })
+    })
+}
+
+/// The bytes of the file from `address` to the end of its segment.
+pub fn bytes_at<'a>(file: &Elf, bytes: &'a [u8], address: u64) -> Option<&'a [u8]> {
+    let (at, n) = file_range(file, address)?;
+    bytes.get(at..)?.get(..n)
+}
+
+pub fn bytes_of(bytes: &[u8], off: u64, n: u64) -> Option<&[u8]> {
+    bytes.get(off as usize..off.checked_add(n)? as usize)
+}
+
+/// The object's own name, and whether the loader relocates its text.
+pub fn dynamic(file: &Elf, bytes: &[u8]) -> Result<(String, bool), String> {
+    let endian = file.endian();
+    let (mut name, mut strings, mut relocated) = (None, None, false);
+    for p in file.elf_program_headers() {
+        let table = p
+            .dynamic(endian, bytes)
+            .map_err(|e| format!("its dynamic table cannot be read: {e}"))?;
+        for d in table.into_iter().flatten() {
+            let value = d.d_val(endian);
+            match d.d_tag(endian) as u32 {
+                elf::DT_SONAME => name = Some(value),
+                elf::DT_STRTAB => strings = Some(value),
+                elf::DT_TEXTREL => relocated = true,
+                elf::DT_FLAGS => relocated |= value & u64::from(elf::DF_TEXTREL) != 0,
+                _ => {}
+            }
+        }
+    }
+    let text = name
+        .zip(strings)
+        .and_then(|(n, s)| bytes_at(file, bytes, s.checked_add(n)?))
+        .map(|b| {
+            b.iter()
+                .take(255)
+                .take_while(|&&c| c != 0)
+                .copied()
+                .collect()
+        });
+    let text = text.map_or(String::new(), |v: Vec<u8>| {
+        String::from_utf8_lossy(&v).into_owned()
+    });
+    Ok((text, relocated))
+}
+
+/// The sections that hold code.
+pub fn sections(file: &Elf) -> Vec<(u64, u64)> {
+    let holds_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags } if sh_flags & u64::from(elf::SHF_EXECINSTR) != 0);
+    let code = file.sections().filter(|s| holds_code(s.flags()));
+    code.map(|s| (s.address(), s.address() + s.size()))
+        .collect()
+}
+
+/// The sections that the linker fills with stubs for calls of other objects.
+pub fn stubs(file: &Elf) -> Vec<(u64, u64)> {
+    let is_stubs = |n: &str| n == ".plt" || n.starts_with(".plt.") || n == ".iplt";
+    let stubs = file.sections().filter(|s| s.name().is_ok_and(is_stubs));
+    stubs
+        .map(|s| (s.address(), s.address() + s.size()))
+        .collect()
+}
+
+/// Go's own mark. Its functions have other calling conventions, and make system calls with a number that they were given.
+pub fn is_go(file: &Elf, bytes: &[u8]) -> bool {
+    note(file, bytes, b"Go", 4).is_some() || file.section_by_name(".gopclntab").is_some()
+}
+
+/// The contents of a note in one of the object's segments.
+pub fn note<'a>(file: &Elf, bytes: &'a [u8], name: &[u8], kind: u32) -> Option<&'a [u8]> {
+    let endian = file.endian();
+    for p in file.elf_program_headers() {
+        let Ok(Some(mut notes)) = p.notes(endian, bytes) else {
+            continue;
+        };
+        while let Ok(Some(n)) = notes.next() {
+            if n.name() == name && n.n_type(endian) == kind {
+                return Some(n.desc());
+            }
+        }
+    }
+    None
+}

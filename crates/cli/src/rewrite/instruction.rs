@@ -1,0 +1,79 @@
+//! What is asked of one instruction: whether a program has it at all, and where control goes from it.
+//!
+//! Invariant: nothing here looks at more than the instruction itself.
+//! Not here: the flow of a function (flow.rs), tables (table.rs).
+use super::text::Text;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+
+/// Whether control never goes on behind `i`.
+pub fn ends(i: &Instruction) -> bool {
+    matches!(
+        i.flow_control(),
+        FlowControl::Return
+            | FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Exception
+    ) || i.mnemonic() == Mnemonic::Int3
+}
+
+/// Whether control may end with `i`, as far as can be seen: it need not come back from a call.
+pub fn may_end(i: &Instruction) -> bool {
+    matches!(
+        i.flow_control(),
+        FlowControl::Call | FlowControl::IndirectCall
+    ) || i.mnemonic() == Mnemonic::Hlt
+}
+
+/// Where a direct branch leads; a call comes back.
+pub fn branch_target(i: &Instruction) -> Option<u64> {
+    match i.flow_control() {
+        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+            Some(i.near_branch_target())
+        }
+        FlowControl::XbeginXabortXend if i.mnemonic() == Mnemonic::Xbegin => {
+            Some(i.near_branch_target())
+        }
+        _ => None,
+    }
+}
+
+/// Whether an ordinary program has `i` at all. Data that is taken for code soon shows one that it has not.
+pub fn is_ordinary(i: &Instruction) -> bool {
+    if i.is_invalid() {
+        return false;
+    }
+    let far = matches!(i.op0_kind(), OpKind::FarBranch16 | OpKind::FarBranch32)
+        || matches!(
+            i.mnemonic(),
+            Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq
+        );
+    !far && (!i.is_privileged() || i.mnemonic() == Mnemonic::Hlt)
+}
+
+/// Whether [from, to) is only what assemblers and compilers fill with: nops, traps, zeros.
+pub fn is_padding(text: &Text, from: u64, to: u64) -> bool {
+    let part = &text.code[(from - text.low) as usize..(to - text.low) as usize];
+    if part.iter().all(|&b| b == 0) || part.iter().all(|&b| b == 0xcc) {
+        return true;
+    }
+    Decoder::with_ip(64, part, from, DecoderOptions::NONE)
+        .iter()
+        .all(|i| {
+            matches!(i.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2)
+                || is_empty_move(&i)
+        })
+}
+
+/// `xchg ax, ax`, `lea 0(rsi), rsi` and the like, with which older assemblers fill.
+fn is_empty_move(i: &Instruction) -> bool {
+    let to = i.op0_register();
+    match i.mnemonic() {
+        Mnemonic::Mov | Mnemonic::Xchg => to != Register::None && to == i.op1_register(),
+        Mnemonic::Lea => {
+            i.memory_base() == to
+                && i.memory_displacement64() == 0
+                && i.memory_index() == Register::None
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,319 @@
+//! Indirect jumps: where a jump leads that goes by a table, and whether one goes by none.
+//!
+//! Invariant: a table is believed only if it is the one table that the jump can go by; it ends where the function says, where
+//! other data begins, or where a word leads elsewhere. A table that is believed wrongly makes the flow not whole.
+//! Not here: what is done with the ways (flow.rs).
+use super::flow::Walk;
+use super::headers::bytes_at;
+use super::instruction::{branch_target, ends};
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Registers that a call leaves as they were (System V AMD64 ABI, 3.2.1).
+const KEPT: [Register; 6] = [
+    Register::RBX,
+    Register::RBP,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+/// A table has at most this many entries.
+const TABLE: u64 = 4096;
+impl Walk<'_> {
+    /// An indirect jump: by a table, or to another function.
+    pub fn indirect(&mut self, at: u64) {
+        let before = self.block_before(at);
+        let jump = self.insns[&at];
+        let table =
+            Load::of(&jump, &before).and_then(|load| self.table(&load, limit_of(&before, at)));
+        if let Some(entries) = table {
+            for &to in &entries {
+                self.branch(at, to);
+            }
+            self.tables.insert(at, entries);
+        } else if !leads_elsewhere(&jump, &before) {
+            self.doubt(at, "a jump of unknown ways");
+        }
+    }
+
+    /// The instructions before `at` that lead straight to it, the nearest first; through one-way ways in as well.
+    fn block_before(&self, at: u64) -> Vec<Instruction> {
+        let mut v: Vec<Instruction> = Vec::new();
+        let mut at = at;
+        while v.len() < 40 {
+            let near = self.insns.range(..at).next_back().map(|(_, i)| *i);
+            match near {
+                Some(i) if i.next_ip() == at && !ends(&i) => v.push(i),
+                _ => match self.only_branch_to(at) {
+                    Some(i) => v.push(i),
+                    None => break,
+                },
+            }
+            at = v[v.len() - 1].ip();
+        }
+        v
+    }
+
+    /// The one branch that leads to `at`.
+    fn only_branch_to(&self, at: u64) -> Option<Instruction> {
+        let mut all = self.insns.values().filter(|i| branch_target(i) == Some(at));
+        let first = all.next()?;
+        all.next().is_none().then_some(*first)
+    }
+
+    /// Where a jump leads by the table that `load` reads. `limit`: how many entries the function lets through.
+    fn table(&self, load: &Load, limit: Option<u64>) -> Option<Vec<u64>> {
+        let bases = match load.base {
+            Base::At(address) => vec![address],
+            Base::In(register, at) => self.bases(register, at),
+        };
+        self.one_table(load.size, bases.into_iter(), limit)
+            // The register was kept in memory meanwhile.
+            .or_else(|| self.one_table(load.size, self.taken(), limit))
+    }
+
+    /// The table at one of `bases`; none if there are two, for that would be a guess.
+    fn one_table(
+        &self,
+        size: u64,
+        bases: impl Iterator<Item = u64>,
+        limit: Option<u64>,
+    ) -> Option<Vec<u64>> {
+        let mut tables = bases
+            .map(|base| self.entries(size, base, limit))
+            .filter(|t| !t.is_empty());
+        let table = tables.next()?;
+        tables.next().is_none().then_some(table)
+    }
+
+    /// The addresses outside the text that the function takes.
+    fn taken(&self) -> impl Iterator<Item = u64> {
+        let takes = self
+            .insns
+            .values()
+            .filter(|i| i.code() == Code::Lea_r64_m && i.is_ip_rel_memory_operand());
+        let all: BTreeSet<u64> = takes
+            .map(Instruction::ip_rel_memory_address)
+            .filter(|&a| !self.text.holds(a))
+            .collect();
+        all.into_iter()
+    }
+
+    /// The entries of the table at `base`, which ends where `limit` says, where other data begins, or where a word leads
+    /// elsewhere.
+    fn entries(&self, size: u64, base: u64, limit: Option<u64>) -> Vec<u64> {
+        let words = bytes_at(self.text.file, self.text.bytes, base).unwrap_or(&[]);
+        let taken = self.text.taken();
+        let next = taken.get(taken.partition_point(|&a| a <= base));
+        let room = next.map_or(u64::MAX, |&a| (a - base) / size);
+        let most = limit.unwrap_or(TABLE).min(room);
+        let entry = |k: u64, w: &[u8]| match w.try_into() {
+            Ok(distance) => base.wrapping_add_signed(i32::from_le_bytes(distance).into()),
+            Err(_) => self.text.pointer(base + k * size, w),
+        };
+        let leads_in = |to: &u64| self.parts.iter().any(|p| p.holds(*to));
+        let somewhere = |to: &u64| self.text.functions.around(*to, to + 1).next().is_some();
+        words
+            .chunks_exact(size as usize)
+            .zip(0..most)
+            .map(|(w, k)| entry(k, w))
+            .take_while(|to| leads_in(to) || limit.is_some() && somewhere(to))
+            .collect()
+    }
+
+    /// The addresses that `register` may hold before the instruction at `at`. Ways on which it holds something else are
+    /// left out: most of them lead over a call that does not come back.
+    fn bases(&self, register: Register, at: u64) -> Vec<u64> {
+        let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
+        for i in self.insns.values() {
+            let next = (!ends(i)).then(|| i.next_ip());
+            let table = self.tables.get(&i.ip()).into_iter().flatten().copied();
+            for to in next.into_iter().chain(branch_target(i)).chain(table) {
+                ways.entry(to).or_default().push(i.ip());
+            }
+        }
+        let mut info = InstructionInfoFactory::new();
+        let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
+        let mut todo = vec![(at, register)];
+        while let Some((at, register)) = todo.pop() {
+            for &from in ways.get(&at).into_iter().flatten() {
+                if !seen.insert((from, register)) {
+                    continue;
+                }
+                let i = &self.insns[&from];
+                let clobbered = matches!(
+                    i.flow_control(),
+                    FlowControl::Call | FlowControl::IndirectCall
+                ) && !KEPT.contains(&register);
+                let writes = info.info(i).used_registers().iter().any(|r| {
+                    r.register().full_register() == register
+                        && !matches!(r.access(), OpAccess::Read | OpAccess::CondRead)
+                });
+                if !writes && !clobbered {
+                    todo.push((from, register));
+                } else if i.code() == Code::Lea_r64_m && i.is_ip_rel_memory_operand() {
+                    found.insert(i.ip_rel_memory_address());
+                } else if i.code() == Code::Mov_r64_rm64 && i.op1_kind() == OpKind::Register {
+                    todo.push((from, i.op1_register()));
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}
+
+/// How a jump's address comes out of a table.
+struct Load {
+    /// Bytes of an entry: of 4 it is a distance from the table's start, of 8 an address.
+    size: u64,
+    base: Base,
+}
+
+/// Where a table begins.
+enum Base {
+    At(u64),
+    /// What this register holds before the instruction at that address.
+    In(Register, u64),
+}
+
+impl Load {
+    /// The load that `jump` goes by, if the instructions before it are one.
+    fn of(jump: &Instruction, before: &[Instruction]) -> Option<Load> {
+        if jump.op0_kind() == OpKind::Memory {
+            return Load::of_pointer(jump);
+        }
+        let (mut to, mut base) = (jump.op0_register(), None);
+        for i in before.iter().take(16) {
+            if i.op0_kind() != OpKind::Register || i.op_count() < 1 {
+                continue;
+            }
+            let written = i.op0_register().full_register();
+            let (is_to, is_base) = (written == to, base.is_some_and(|(b, _)| b == written));
+            match i.code() {
+                // The entry is in one of two, the table's start in the other: the one that comes out of memory tells.
+                Code::Add_r64_rm64 | Code::Add_rm64_r64
+                    if is_to && base.is_none() && i.op1_kind() == OpKind::Register =>
+                {
+                    base = Some((i.op1_register(), i.ip()));
+                }
+                Code::Lea_r64_m
+                    if is_to
+                        && base.is_none()
+                        && i.memory_index_scale() == 1
+                        && i.memory_index() != Register::None
+                        && i.memory_displacement64() == 0 =>
+                {
+                    base = Some((i.memory_base(), i.ip()));
+                    to = i.memory_index();
+                }
+                Code::Movsxd_r64_rm32 | Code::Mov_r32_rm32 if i.op1_kind() == OpKind::Memory => {
+                    let (b, at) = base?;
+                    return if is_to {
+                        Some(Load {
+                            size: 4,
+                            base: Base::In(b, at),
+                        })
+                    } else if is_base {
+                        Some(Load {
+                            size: 4,
+                            base: Base::In(to, at),
+                        })
+                    } else {
+                        continue;
+                    };
+                }
+                Code::Mov_r64_rm64 if is_to && i.op1_kind() == OpKind::Memory => {
+                    return if base.is_none() {
+                        Load::of_pointer(i)
+                    } else {
+                        None
+                    };
+                }
+                Code::Mov_r64_rm64 if is_to && i.op1_kind() == OpKind::Register => {
+                    to = i.op1_register();
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// `i` reads a table of addresses.
+    fn of_pointer(i: &Instruction) -> Option<Load> {
+        let indexed = i.memory_index() != Register::None && i.memory_index_scale() == 8;
+        indexed.then(|| Load {
+            size: 8,
+            base: match i.memory_base() {
+                Register::None => Base::At(i.memory_displacement64()),
+                register => Base::In(register, i.ip()),
+            },
+        })
+    }
+}
+
+/// How many entries the comparison before a table's jump at `jump` lets through.
+fn limit_of(before: &[Instruction], jump: u64) -> Option<u64> {
+    let mut next = jump;
+    let mut above = None;
+    for i in before {
+        let goes_on = i.next_ip() == next;
+        match i.mnemonic() {
+            Mnemonic::Ja if goes_on => above = Some(1),
+            Mnemonic::Jbe if !goes_on => above = Some(1),
+            Mnemonic::Jae if goes_on => above = Some(0),
+            Mnemonic::Jb if !goes_on => above = Some(0),
+            Mnemonic::Cmp if above.is_some() && i.op_count() == 2 => {
+                if let Ok(n) = immediate(i) {
+                    return n.checked_add(above?);
+                }
+            }
+            _ => {}
+        }
+        next = i.ip();
+    }
+    None
+}
+
+fn immediate(i: &Instruction) -> Result<u64, ()> {
+    match i.op1_kind() {
+        OpKind::Immediate8
+        | OpKind::Immediate16
+        | OpKind::Immediate32
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
+        | OpKind::Immediate8to64
+        | OpKind::Immediate32to64 => Ok(i.immediate(1)),
+        _ => Err(()),
+    }
+}
+
+/// Whether an indirect jump that goes by no table is the call of another function: by a pointer, as the last act.
+fn leads_elsewhere(jump: &Instruction, before: &[Instruction]) -> bool {
+    if jump.op0_kind() == OpKind::Memory {
+        return jump.memory_index() == Register::None;
+    }
+    let mut to = jump.op0_register();
+    for i in before {
+        if i.op0_register().full_register() != to || i.op0_kind() != OpKind::Register {
+            continue;
+        }
+        match i.mnemonic() {
+            Mnemonic::Mov if i.op1_kind() == OpKind::Register => {
+                to = i.op1_register().full_register();
+            }
+            Mnemonic::Mov => return i.memory_index() == Register::None,
+            Mnemonic::Pop | Mnemonic::Cmove | Mnemonic::Cmovne => return true,
+            // How the C library keeps pointers that an attacker would like to know.
+            Mnemonic::Ror | Mnemonic::Rol | Mnemonic::Xor => {}
+            Mnemonic::Lea => return i.is_ip_rel_memory_operand(),
+            // It only looks at the register.
+            Mnemonic::Test | Mnemonic::Cmp | Mnemonic::Push => {}
+            _ => return false,
+        }
+    }
+    // The pointer came with the function's arguments, or from a call.
+    true
+}

@@ -1,0 +1,133 @@
+//! Finds every way that may lead into the neighbourhood of a site from anywhere in the object.
+//!
+//! Invariant: a doubt makes a way more, never one less: bytes that would be a branch or take an address count wherever they
+//! stand, unless they are proven to be the inner bytes of another instruction. So do words of data that hold an address.
+//! Not here: the ways within the site's own function that go by a table (flow.rs).
+use super::headers::{bytes_at, file_range};
+use super::text::Text;
+use std::collections::BTreeSet;
+
+/// A window with its neighbours lies within this many bytes around its syscall.
+const AROUND: u64 = 128;
+/// Entries of a table that somebody else may go by.
+const TABLE: usize = 2048;
+
+/// The bytes around the syscall at `at` whose ways in matter.
+pub fn zone(at: u64) -> (u64, u64) {
+    (at.saturating_sub(AROUND), at + AROUND)
+}
+
+/// All addresses in `zones` that something may lead to. `is_inner`: this byte does not begin an instruction.
+pub fn into(text: &Text, zones: &[(u64, u64)], is_inner: impl Fn(u64) -> bool) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    if zones.is_empty() {
+        return found;
+    }
+    let mut near = vec![false; text.code.len()];
+    for &(from, to) in zones {
+        let at = |a: u64| (a.clamp(text.low, text.high()) - text.low) as usize;
+        near[at(from)..at(to)].fill(true);
+    }
+    let in_zone = |a: u64| text.holds(a) && near[(a - text.low) as usize];
+    for (k, w) in text.code.windows(2).enumerate() {
+        let at = text.low + k as u64;
+        let short = short_target(at, w).filter(|&to| in_zone(to));
+        if let Some(to) = short.filter(|_| !is_inner(at)) {
+            found.insert(to);
+        }
+        let Some((from, to)) = long_target(text, at) else {
+            continue;
+        };
+        if in_zone(to) && !is_inner(from) {
+            found.insert(to);
+        }
+        // Perhaps a jump table: 4-byte distances from its own start, as long as they lead into the text.
+        if w[0] == 0x8d && !text.holds(to) {
+            let table = bytes_at(text.file, text.bytes, to).unwrap_or(&[]);
+            for e in table.chunks_exact(4).take(TABLE) {
+                let distance = i32::from_le_bytes(e.try_into().expect("four bytes"));
+                let to = to.wrapping_add_signed(distance.into());
+                if !text.holds(to) {
+                    break;
+                }
+                if in_zone(to) {
+                    found.insert(to);
+                }
+            }
+        }
+    }
+    found.extend(words(text).filter(|&a| in_zone(a)));
+    for &(from, to) in zones {
+        found.extend(text.functions.starts(from, to));
+        found.extend(text.functions.pads(from, to));
+    }
+    found
+}
+
+/// Every branch of the text, or what looks like one: where it leads within the text and where it stands, by the former.
+pub fn branches(text: &Text) -> Vec<(u64, u64)> {
+    let mut v = Vec::new();
+    for (k, w) in text.code.windows(2).enumerate() {
+        let at = text.low + k as u64;
+        if let Some(to) = short_target(at, w).filter(|&to| text.holds(to)) {
+            v.push((to, at));
+        }
+        if w[0] != 0x8d
+            && let Some((from, to)) = long_target(text, at)
+            && text.holds(to)
+        {
+            v.push((to, from));
+        }
+    }
+    v.sort_unstable();
+    v
+}
+
+/// The addresses outside the text that it takes, or seems to: sorted.
+pub fn taken(text: &Text) -> Vec<u64> {
+    let at = (text.low..text.high()).filter(|&at| text.byte(at) == 0x8d);
+    let mut v: Vec<u64> = at
+        .filter_map(|at| long_target(text, at))
+        .map(|(_, to)| to)
+        .filter(|&to| !text.holds(to) && file_range(text.file, to).is_some())
+        .collect();
+    v.sort_unstable();
+    v.dedup();
+    v
+}
+
+/// Where a short branch at `at` would lead.
+fn short_target(at: u64, w: &[u8]) -> Option<u64> {
+    matches!(w[0], 0xeb | 0x70..=0x7f | 0xe0..=0xe3)
+        .then(|| (at + 2).wrapping_add_signed(i64::from(w[1] as i8)))
+}
+
+/// Where a branch, or an instruction that takes an address, would lead with its distance behind the byte at `at`; and where
+/// that instruction begins.
+fn long_target(text: &Text, at: u64) -> Option<(u64, u64)> {
+    let k = (at - text.low) as usize;
+    let (from, n) = match *text.code.get(k..k + 2)? {
+        [0xe8 | 0xe9, _] => (at, 1),
+        [0x0f, 0x80..=0x8f] | [0xc7, 0xf8] => (at, 2),
+        [0x8d, modrm] if modrm & 0xc7 == 0x05 => (at, 2),
+        _ => return None,
+    };
+    let distance: [u8; 4] = text.code.get(k + n..k + n + 4)?.try_into().ok()?;
+    let next = at + n as u64 + 4;
+    Some((
+        from,
+        next.wrapping_add_signed(i32::from_le_bytes(distance).into()),
+    ))
+}
+
+/// Every 8-byte word of the file outside the text: addresses among them stand in relocations, symbols and tables.
+fn words<'a>(text: &'a Text) -> impl Iterator<Item = u64> + 'a {
+    let at = file_range(text.file, text.low).map_or(0, |(at, _)| at);
+    let before = text.bytes.get(..at).unwrap_or(&[]);
+    let after = text.bytes.get(at + text.code.len()..).unwrap_or(&[]);
+    let skew = (8 - (at + text.code.len()) % 8) % 8;
+    before
+        .chunks_exact(8)
+        .chain(after.get(skew..).unwrap_or(&[]).chunks_exact(8))
+        .map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")))
+}
