@@ -4,7 +4,7 @@
 //! back. Everything that is not known here runs as it stands.
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN, VM_EPOCH};
-use crate::{access, attach, exec, fdtable, fifo, io, tls};
+use crate::{access, attach, exec, fdtable, fifo, io, shadow, tls};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
 use byway_sys::errno::{ENOENT, failed};
@@ -419,7 +419,7 @@ fn maps(f: &mut Frame) -> u32 {
     }
     if f.args[2] & PROT_EXEC != 0
         && f.args[3] & MAP_ANONYMOUS == 0
-        && !attach::known_code(f.args[4])
+        && !attach::domain().is_none_or(|d| shadow::known_code(d, f.args[4]))
     {
         exec::give_up_all(io::me(), Why::NotTakingPart);
     }

@@ -17,6 +17,8 @@ mod fdtable;
 mod fifo;
 mod handover;
 mod io;
+mod objects;
+mod shadow;
 mod tls;
 
 #[panic_handler]

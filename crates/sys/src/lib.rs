@@ -12,6 +12,7 @@ pub mod file;
 #[cfg(miri)]
 mod interpreter;
 pub mod line;
+pub mod mappings;
 pub mod path;
 pub mod process;
 pub mod rseq;

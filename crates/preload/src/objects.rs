@@ -1,0 +1,291 @@
+//! The objects that this process has loaded, and proof of which file the text of each is.
+//!
+//! Invariant: an object's status is that of the file whose pages are mapped as its text: the kernel's own list of mappings names
+//! it, and a path counts only if it leads to that file. No other code is mapped.
+//! unsafe: reads the loader's lists and what the objects have in memory. Not here: what is known of a file (shadow.rs).
+//! Source: proc(5), `/proc/PID/maps`; dl_iterate_phdr(3); elf(5).
+use crate::attach::text;
+use crate::shadow::Status;
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::mappings::{self, Mapping};
+use byway_sys::syscall::{call3, call6, nr};
+use core::arch::global_asm;
+use core::mem::MaybeUninit;
+
+global_asm!(".weak dl_iterate_phdr");
+
+/// A process with more objects takes no part.
+pub const MOST: usize = 96;
+
+#[repr(C)]
+struct PhdrInfo {
+    addr: usize,
+    name: *const u8,
+    phdr: *const [u64; 7],
+    phnum: u16,
+}
+
+unsafe extern "C" {
+    fn dl_iterate_phdr(
+        f: extern "C" fn(*const PhdrInfo, usize, *mut Objects) -> i32,
+        data: *mut Objects,
+    ) -> i32;
+}
+
+/// One loaded object.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Object {
+    pub base: usize,
+    name: *const u8,
+    /// Its executable segment: the first page's address, that page's offset in the file, and where it ends.
+    text: usize,
+    offset: usize,
+    end: usize,
+    build_id: *const u8,
+    build_id_len: usize,
+    /// Of the file that is mapped there, as the list of mappings has it; 0 if the list has no such mapping.
+    device: u64,
+    inode: u64,
+    /// This library.
+    own: bool,
+}
+
+#[repr(C)]
+pub struct Objects {
+    /// The first `n` are there; a page that nobody needs is not touched.
+    list: [MaybeUninit<Object>; MOST],
+    n: usize,
+    /// Where the kernel's own object lies.
+    vdso: usize,
+    /// Too many objects, or code that is none of theirs.
+    over: bool,
+    /// Another object's code may have run before this library's constructor.
+    pub late: bool,
+}
+
+/// What is known before anything is looked at.
+const NOTHING: Object = Object {
+    base: 0,
+    name: core::ptr::null(),
+    text: 0,
+    offset: 0,
+    end: 0,
+    build_id: core::ptr::null(),
+    build_id_len: 0,
+    device: 0,
+    inode: 0,
+    own: false,
+};
+
+impl Objects {
+    pub fn new() -> Objects {
+        Objects {
+            list: [const { MaybeUninit::uninit() }; MOST],
+            n: 0,
+            vdso: 0,
+            over: false,
+            late: false,
+        }
+    }
+
+    /// All but this library.
+    pub fn list(&self) -> &[Object] {
+        // SAFETY: the first `n` have been written.
+        unsafe { core::slice::from_raw_parts(self.list.as_ptr().cast(), self.n) }
+    }
+
+    fn list_mut(&mut self) -> &mut [Object] {
+        // SAFETY: the first `n` have been written.
+        unsafe { core::slice::from_raw_parts_mut(self.list.as_mut_ptr().cast(), self.n) }
+    }
+}
+
+/// Lists what is loaded into `all`; false if some text is not that of one file.
+pub fn loaded(all: &mut Objects) -> bool {
+    let f: unsafe extern "C" fn(_, _) -> i32 = dl_iterate_phdr;
+    if f as usize == 0 {
+        return false;
+    }
+    // SAFETY: `note` fits; `all` lives over the call.
+    unsafe { dl_iterate_phdr(note, all) };
+    let seen = mappings::executable(&mut |m| all.see(m));
+    if !seen || all.over {
+        return false;
+    }
+    // This library's own text is known: it goes to the end of the list, and off it.
+    if let Some(k) = all.list().iter().position(|o| o.own) {
+        let last = all.n - 1;
+        all.list_mut().swap(k, last);
+        all.n = last;
+    }
+    all.list().iter().all(|o| o.inode != 0)
+}
+
+extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i32 {
+    // SAFETY: both pointers are valid for the call (dl_iterate_phdr(3)).
+    let (info, out) = unsafe { (&*info, &mut *out) };
+    let name = text(info.name);
+    if name.starts_with(b"linux-vdso") {
+        out.vdso = info.addr;
+        return 0;
+    }
+    if out.n == MOST {
+        out.over = true;
+        return 1;
+    }
+    let mut o = NOTHING;
+    o.base = info.addr;
+    o.name = info.name;
+    o.own = name.ends_with(b"libbyway_preload.so\0");
+    // SAFETY: the loader's copy of the program headers.
+    let headers = unsafe { core::slice::from_raw_parts(info.phdr, info.phnum as usize) };
+    for h in headers {
+        const LOAD: u32 = 1;
+        const DYNAMIC: u32 = 2;
+        const NOTE: u32 = 4;
+        const EXECUTE: u64 = 1;
+        let (kind, flags) = (h[0] as u32, h[0] >> 32);
+        let (offset, at, size) = (h[1] as usize, info.addr + h[2] as usize, h[4] as usize);
+        if kind == LOAD && flags & EXECUTE != 0 {
+            // Of several the last counts; the others are then code that is nobody's.
+            o.text = at & !4095;
+            o.offset = offset & !4095;
+            o.end = (at + size).next_multiple_of(4096);
+        } else if kind == NOTE && o.build_id_len == 0 {
+            // SAFETY: a note segment is part of a loaded one.
+            unsafe { find_build_id(&mut o, at, size) };
+        } else if kind == DYNAMIC && !o.own {
+            // SAFETY: the dynamic table is part of a loaded segment.
+            out.late |= unsafe { runs_early(at, size) };
+        }
+    }
+    out.list[out.n].write(o);
+    out.n += 1;
+    0
+}
+
+/// Whether the dynamic table at `at` asks for functions to be called before all constructors, or its own constructor first.
+///
+/// # Safety
+/// `size` bytes at `at` can be read.
+unsafe fn runs_early(at: usize, size: usize) -> bool {
+    const PREINIT_ARRAY: usize = 32;
+    const FLAGS_1: usize = 0x6fff_fffb;
+    const INITFIRST: usize = 0x20;
+    // SAFETY: the caller's; entries are a tag and a value.
+    let table = unsafe { core::slice::from_raw_parts(at as *const [usize; 2], size / 16) };
+    table
+        .iter()
+        .take_while(|[tag, _]| *tag != 0)
+        .any(|&[tag, value]| tag == PREINIT_ARRAY || tag == FLAGS_1 && value & INITFIRST != 0)
+}
+
+/// Looks for the build-id among the notes at `at`: sizes of name and contents, type, name, contents, each padded to words.
+///
+/// # Safety
+/// `size` bytes at `at` can be read.
+unsafe fn find_build_id(o: &mut Object, at: usize, size: usize) {
+    const GNU: u32 = u32::from_le_bytes(*b"GNU\0");
+    const BUILD_ID: u32 = 3;
+    let end = at + size;
+    let mut at = at;
+    while end.saturating_sub(at) >= 16 {
+        // SAFETY: inside the notes, and as aligned as they are.
+        let [name, contents, kind, first] = unsafe { (at as *const [u32; 4]).read_unaligned() };
+        let begin = at + 12 + (name as usize).next_multiple_of(4);
+        if name == 4 && first == GNU && kind == BUILD_ID && begin + contents as usize <= end {
+            o.build_id = begin as *const u8;
+            o.build_id_len = contents as usize;
+            return;
+        }
+        at = begin + (contents as usize).next_multiple_of(4);
+    }
+}
+
+impl Object {
+    /// Its file's path, NUL included: the main program has no name in the loader's list.
+    pub fn path(&self) -> &'static [u8] {
+        let name = text(self.name);
+        if name.len() == 1 {
+            b"/proc/self/exe\0"
+        } else {
+            name
+        }
+    }
+
+    /// The build-id that it has in memory; empty if it has none.
+    pub fn build_id(&self) -> &[u8] {
+        if self.build_id_len == 0 {
+            return &[];
+        }
+        // SAFETY: found inside a note segment of a loaded object.
+        unsafe { core::slice::from_raw_parts(self.build_id, self.build_id_len) }
+    }
+
+    /// The status of the file that is mapped as its text; None if its path leads to another by now.
+    pub fn status(&self) -> Option<Status> {
+        let mut st: Status = [0; 18];
+        let path = self.path().as_ptr() as usize;
+        // SAFETY: STAT of a NUL-terminated path; `st` has the size of struct stat.
+        if failed(unsafe { call3(4, path, st.as_mut_ptr() as usize, 0) }) || st[1] != self.inode {
+            return None;
+        }
+        if mappings::device(st[0]) == self.device {
+            return Some(st);
+        }
+        // LINUX: stat(2) and the list of mappings may name the device of a file in different ways (btrfs): a mapping of what
+        // the path leads to is named in the same way.
+        let (st, seen) = self.mapped_again()?;
+        (seen == (self.device, self.inode)).then_some(st)
+    }
+
+    /// Maps a page of what its path leads to: its status, and how the list of mappings names it.
+    fn mapped_again(&self) -> Option<(Status, (u64, u64))> {
+        const READ_EXECUTE: usize = 5;
+        const PRIVATE: usize = 2;
+        let path = self.path().as_ptr() as usize;
+        let mut st: Status = [0; 18];
+        // SAFETY: OPENAT of a NUL-terminated path, O_CLOEXEC; a new mapping, which is taken away again.
+        unsafe {
+            let fd = call6(nr::OPENAT, -100isize as usize, path, 0o2000000, 0, 0, 0);
+            if failed(fd) {
+                return None;
+            }
+            let known = !failed(call3(nr::FSTAT, fd as usize, st.as_mut_ptr() as usize, 0));
+            let page = call6(nr::MMAP, 0, 4096, READ_EXECUTE, PRIVATE, fd as usize, 0);
+            file::close(fd as usize);
+            if failed(page) {
+                return None;
+            }
+            let mut seen = None;
+            let whole = mappings::executable(&mut |m| {
+                if m.start == page as usize {
+                    seen = Some((m.device, m.inode));
+                }
+            });
+            call3(nr::MUNMAP, page as usize, 4096, 0);
+            if known && whole {
+                Some((st, seen?))
+            } else {
+                None
+            }
+        }
+    }
+}
+
+impl Objects {
+    /// Finds out whose text `m` is.
+    fn see(&mut self, m: &Mapping) {
+        // The kernel's own code.
+        if m.start > usize::MAX >> 1 || (m.start..m.end).contains(&self.vdso) {
+            return;
+        }
+        let whole = |o: &&mut Object| m.start == o.text && m.end == o.end && m.offset == o.offset;
+        match self.list_mut().iter_mut().find(whole) {
+            Some(o) => (o.device, o.inode) = (m.device, m.inode),
+            None => self.over = true,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What the cache says of an object: nothing to rewrite, or the rewritten text to map in its place.
+//!
+//! Invariant: a cache file counts only if it is whole and nobody else can have written it, and only for the object whose
+//! identity it is named by.
+//! unsafe: maps over libc's text while nothing but this code runs. Not here: which file an object is (objects.rs), how a text is
+//! rewritten and how the file is laid out (crates/cli/src/rewrite/image.rs).
+use crate::entry::{byway_bridge, byway_entry};
+use byway_mem::domain::Domain;
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::path::Path;
+use byway_sys::process;
+use byway_sys::syscall::{call3, call6, nr};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// struct stat of x86-64, in words.
+pub type Status = [u64; 18];
+
+pub enum Verdict {
+    Clean,
+    Shadow(Shadow),
+    Unknown,
+}
+
+/// An open cache file with a rewritten text.
+pub struct Shadow {
+    fd: usize,
+    head: Head,
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        file::close(self.fd);
+    }
+}
+
+/// What the cache says of the object with status `st`; asks the run's creator once, by `path`, if it says nothing.
+pub fn verdict(d: Domain, path: &[u8], st: &Status, build_id: Option<&[u8]>) -> Verdict {
+    match cached(d, st, build_id) {
+        Verdict::Unknown if wanted(d, path) => cached(d, st, build_id),
+        v => v,
+    }
+}
+
+/// Whether the file behind `fd`, about to be mapped as code, has nothing that would need rewriting.
+pub fn known_code(d: Domain, fd: usize) -> bool {
+    let mut st: Status = [0; 18];
+    // SAFETY: `st` has the size of struct stat.
+    if failed(unsafe { call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0) }) {
+        return false;
+    }
+    let link = Path::fd(fd);
+    let mut path = [0u8; 1024];
+    // SAFETY: READLINK of a NUL-terminated path into our buffer.
+    let len = unsafe { call3(89, link.address(), path.as_mut_ptr() as usize, 1022) };
+    let path = &path[..(len.max(0) as usize) + 1];
+    matches!(verdict(d, path, &st, None), Verdict::Clean)
+}
+
+/// The cache file is named by device, inode, seconds and nanoseconds of the last change, and size, in hex.
+fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
+    let mut path = [0u8; 640];
+    let mut n = 0;
+    for &c in d.header().cache_dir.iter().take_while(|&&c| c != 0) {
+        path[n] = c;
+        n += 1;
+    }
+    for (k, (v, digits)) in [
+        (st[0], 16),
+        (st[1], 16),
+        (st[13], 16),
+        (st[14], 8),
+        (st[6], 16),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        path[n] = if k == 0 { b'/' } else { b'-' };
+        n += 1;
+        for i in (0..digits).rev() {
+            path[n] = b"0123456789abcdef"[(v >> (4 * i) & 15) as usize];
+            n += 1;
+        }
+    }
+    path[n..n + 3].copy_from_slice(b".v3");
+    // SAFETY: NUL terminated; the buffer is ours. O_CLOEXEC and O_NOFOLLOW.
+    let fd = unsafe {
+        call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.as_ptr() as usize,
+            0o2400000,
+            0,
+            0,
+            0,
+        )
+    };
+    if failed(fd) {
+        return Verdict::Unknown;
+    }
+    let Some(head) = head(fd as usize, build_id) else {
+        file::close(fd as usize);
+        return Verdict::Unknown;
+    };
+    let file = Shadow {
+        fd: fd as usize,
+        head,
+    };
+    if !file.is_ours() {
+        return Verdict::Unknown;
+    }
+    match file.head.kind {
+        0 => Verdict::Clean,
+        1 => Verdict::Shadow(file),
+        _ => Verdict::Unknown,
+    }
+}
+
+/// Has the run's creator look at a file; true when it has answered.
+fn wanted(d: Domain, path: &[u8]) -> bool {
+    let h = d.header();
+    if path.len() >= h.scan_path.len()
+        || path[0] != b'/'
+        || process::is_dead(h.creator.load(Relaxed))
+    {
+        return false;
+    }
+    let me = process::gettid();
+    for _ in 0..2000 {
+        let owner = h.scan_lock.load(Relaxed);
+        // ORDER: the path is written between taking the lock and raising `scan_wanted`.
+        if owner == 0
+            && h.scan_lock
+                .compare_exchange(0, me, core::sync::atomic::Ordering::AcqRel, Relaxed)
+                .is_ok()
+        {
+            let real = resolve(path);
+            let p = h.scan_path.as_ptr() as *mut u8;
+            for (k, &c) in real.0[..real.1].iter().enumerate() {
+                // SAFETY: inside the field; the lock makes us the only writer.
+                unsafe { p.add(k).write_volatile(c) };
+            }
+            // ORDER: the path before the request.
+            let ticket = h
+                .scan_wanted
+                .fetch_add(1, core::sync::atomic::Ordering::Release)
+                + 1;
+            // SAFETY: FUTEX_WAKE of a word in the domain.
+            unsafe { call3(nr::FUTEX, h.scan_wanted.as_ptr() as usize, 1, 1) };
+            let mut done = false;
+            for _ in 0..4000 {
+                // ORDER: the cache file was written before the answer.
+                if h.scan_done.load(core::sync::atomic::Ordering::Acquire) == ticket {
+                    done = true;
+                    break;
+                }
+                process::nap(200);
+            }
+            // ORDER: the next writer of the path comes after us.
+            h.scan_lock.store(0, core::sync::atomic::Ordering::Release);
+            return done;
+        }
+        if owner != 0 && process::is_dead(owner) {
+            let _ = h.scan_lock.compare_exchange(owner, 0, Relaxed, Relaxed);
+        }
+        process::nap(200);
+    }
+    false
+}
+
+/// The path as another process can open it: /proc/self/exe by its target.
+fn resolve(path: &[u8]) -> ([u8; 1024], usize) {
+    let mut out = [0u8; 1024];
+    if path == b"/proc/self/exe\0" {
+        // SAFETY: READLINK of a NUL-terminated path into our buffer.
+        let n = unsafe { call3(89, path.as_ptr() as usize, out.as_mut_ptr() as usize, 1023) };
+        if n > 0 {
+            return (out, n as usize + 1);
+        }
+    }
+    let n = path.len().min(1024);
+    out[..n].copy_from_slice(&path[..n]);
+    (out, n)
+}
+
+/// Longest build-id that a file keeps; of a longer one the beginning.
+const BUILD_ID_MOST: usize = 32;
+
+struct Head {
+    kind: u32,
+    text_vaddr: usize,
+    text_len: usize,
+    text_off: usize,
+    stub_len: usize,
+    stub_off: usize,
+    stub_disp: usize,
+    cell_off: usize,
+}
+
+/// The head of a file, if it was made from an object with this build-id.
+fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
+    let mut h = [0u64; 16];
+    // SAFETY: pread(2) into our buffer.
+    let n = unsafe { call6(17, fd, h.as_mut_ptr() as usize, 128, 0, 0, 0) };
+    if n != 128 || h[0] != u64::from_le_bytes(*b"BYWAYSH3") {
+        return None;
+    }
+    let bytes = (11..15).flat_map(|k| h[k].to_le_bytes());
+    let same = |id: &[u8]| {
+        let n = id.len().min(BUILD_ID_MOST);
+        n == (h[10] & 0xff) as usize && bytes.take(n).eq(id[..n].iter().copied())
+    };
+    if !build_id.is_none_or(same) {
+        return None;
+    }
+    let u = |k: usize| h[k] as usize;
+    Some(Head {
+        kind: h[1] as u32,
+        text_vaddr: u(2),
+        text_len: u(3),
+        text_off: u(4),
+        stub_len: u(5),
+        stub_off: u(6),
+        stub_disp: u(7),
+        cell_off: u(8),
+    })
+}
+
+const READ_EXEC: usize = 5;
+const PRIVATE: usize = 2;
+const FIXED: usize = 0x10;
+const FIXED_NOREPLACE: usize = 0x10_0000;
+
+impl Shadow {
+    /// Whether the file is this user's or root's, nobody else may write it, and it is as long as its head says.
+    fn is_ours(&self) -> bool {
+        let mut st: Status = [0; 18];
+        // SAFETY: `st` has the size of struct stat; geteuid(2) takes no argument.
+        let (known, me) = unsafe {
+            (
+                !failed(call3(nr::FSTAT, self.fd, st.as_mut_ptr() as usize, 0)),
+                call3(nr::GETEUID, 0, 0, 0),
+            )
+        };
+        let uid = (st[3] >> 32) as isize;
+        let long = self.head.kind != 1 || st[6] as usize == self.head.stub_off + self.head.stub_len;
+        known && long && (uid == me || uid == 0) && st[3] & 0o022 == 0
+    }
+
+    /// Maps the stubs and their cell beside the text of the object at `base`.
+    pub fn map_stubs(&self, base: usize) -> bool {
+        let h = &self.head;
+        let at = (base + h.text_vaddr).wrapping_sub(h.stub_disp);
+        let cell = at + h.cell_off;
+        // SAFETY: new mappings at places that the kernel says are free; the cell's page is ours.
+        unsafe {
+            let m = call6(
+                nr::MMAP,
+                at,
+                h.stub_len,
+                READ_EXEC,
+                PRIVATE | FIXED_NOREPLACE,
+                self.fd,
+                h.stub_off,
+            );
+            if m != at as isize {
+                return false;
+            }
+            let c = call6(
+                nr::MMAP,
+                cell,
+                4096,
+                3,
+                PRIVATE | FIXED_NOREPLACE | 0x20,
+                usize::MAX,
+                0,
+            );
+            if c != cell as isize {
+                return false;
+            }
+            let cells = cell as *mut usize;
+            cells.write(byway_entry as *const () as usize);
+            cells.add(1).write(byway_bridge as *const () as usize);
+        }
+        true
+    }
+
+    /// Maps the rewritten text over that of the object at `base`.
+    pub fn map_text(&self, base: usize) -> bool {
+        let h = &self.head;
+        let at = base + h.text_vaddr;
+        // SAFETY: replaces the text by the same text but for the rewritten sites, whose stubs are there already.
+        let m = unsafe {
+            call6(
+                nr::MMAP,
+                at,
+                h.text_len,
+                READ_EXEC,
+                PRIVATE | FIXED,
+                self.fd,
+                h.text_off,
+            )
+        };
+        m == at as isize
+    }
+}
