@@ -6,7 +6,8 @@ want() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 want cc gcc; want make make; want openssl openssl; want xz xz-utils; want perl perl; want python3 python3
 want busybox busybox-static; want strace strace; want spin spin; want setpriv util-linux; want column bsdextrautils; want script bsdutils; want git git; want pgrep procps; want chromium chromium
 want ip iproute2; want curl curl; [ -x /usr/sbin/vsftpd ] || want vsftpd vsftpd
-want g++ g++; want pkg-config pkg-config; want nm binutils; want groff groff-base
+[ -x /usr/sbin/mkfs.btrfs ] || want mkfs.btrfs btrfs-progs
+want objdump binutils; want g++ g++; want pkg-config pkg-config; want nm binutils; want groff groff-base
 python3 -c 'import ctypes; ctypes.CDLL("libzmq.so.5")' 2>/dev/null || missing+=(libzmq5)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install a Rust toolchain (1.88 or later), then try again" >&2; exit 1; }

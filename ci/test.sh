@@ -37,6 +37,11 @@ done
 step tests/beside.sh 5 "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
+# What is rewritten: no data (by objdump, by a program's own look at itself, by signatures), and no other file's text.
+step python3 tests/sweep.py "$byway"
+step python3 tests/data.py "$byway"
+step python3 tests/identity.py "$byway"
+step tests/signatures.sh "$byway"
 step tests/run.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Other projects' own tests, on the plain kernel and under Byway: each must end in the same way.
 
-usage: theirs.py BYWAY python|perl|bash|coreutils|stress-ng PLACE [NAME ...]
-PLACE: python: the folder in which `test` is (Debian: libpython3.11-testsuite, with what python3 has of it beside it);
-  perl, bash, coreutils: the unpacked source, of the version that is installed; stress-ng: the program.
+usage: theirs.py BYWAY KIND PLACE [NAME ...]
+KIND and PLACE: python: the folder in which `test` is (Debian: libpython3.11-testsuite, with what python3 has of it beside it);
+  perl, bash, coreutils: the unpacked source, of the version that is installed; stress-ng: the program;
+  openssl, libgcrypt20, nettle, gmp, zlib, media, numpy: FOLDER/KIND, as known/fetch.sh FOLDER makes it: tests with known answers.
 NAME: those tests alone (python: modules, stress-ng: stressors).
-The programs are the installed ones; nothing is built but three helpers of bash's tests. Not part of `make test`: it needs what this project does not have.
+What is tested are the installed programs and libraries. bash's tests have three helpers built. The tests of the libraries are
+programs of their own, built from the source; they load the installed shared library, and this is checked before they run. Those
+of OpenSSL that need what the shared library does not export have libcrypto linked in instead: a quarter, mostly of internals.
+Not part of `make test`: it needs what this project does not have.
 Ends with 1 if anything ended in another way, twice.
 """
 import glob, os, re, shutil, signal, subprocess, sys, tempfile
 
+if len(sys.argv) < 4 or not os.path.exists(sys.argv[3]):
+    sys.exit("theirs: it takes the program, a kind and an existing place\n" + __doc__)
 BYWAY, KIND, PLACE = os.path.realpath(sys.argv[1]), sys.argv[2], os.path.realpath(sys.argv[3])
 PYTHON = """asyncio bz2 cmd_line cmd_line_script concurrent_futures eintr epoll faulthandler fcntl file fileio fork1 gzip io
  multiprocessing_fork multiprocessing_forkserver multiprocessing_spawn openpty os pdb pipes poll popen posix pty runpy select selectors
@@ -100,6 +106,135 @@ class StressNg:
         return [PLACE, "--" + name, "2", "--verify", "-t", "3"], tmp, {}
 
 
+class OpenSsl:
+    """The recipes of `make test`, but for TLS, fuzzing and others' software."""
+    failed = r"^\s*not ok \d+.*$"
+    passed = r"^\s*ok \d+ "
+    loads = "test/ecdsatest", "libcrypto.so"
+
+    def names(self):
+        recipes = [os.path.basename(r)[3:-2] for r in sorted(glob.glob(PLACE + "/test/recipes/[0-9]*.t")) if r[-2:] == ".t"]
+        return [r for r in recipes if not re.match(r"test_(ssl|tls|dtls|fuzz|external|cmp_http|http|shlibload)", r)]
+
+    def command(self, name, tmp):
+        env = {"SRCTOP": ".", "BLDTOP": ".", "PERL": "perl", "EXE_EXT": "", "RESULT_D": tmp, "HARNESS_VERBOSE": "1", "LC_ALL": "C"}
+        return ["perl", "test/run_tests.pl", name], PLACE, env
+
+
+class Libgcrypt:
+    """But for measurements, and a test of 256 GB."""
+    failed = r"^.*(?:fail|mismatch).*$"
+    passed = None
+    loads = "tests/t-ecdsa", "libgcrypt.so"
+
+    def names(self):
+        return [n for n in open(PLACE + "/names").read().split() if n not in ("benchmark", "bench-slope", "hashtest-256g")]
+
+    def command(self, name, tmp):
+        return ["./" + name], PLACE + "/tests", {"srcdir": ".", "GCRYPT_IN_REGRESSION_TEST": "1"}
+
+
+class Nettle:
+    """77 is "skipped"."""
+    failed = r"^.*(?:FAIL|mismatch).*$"
+    passed = None
+    loads = "testsuite/ecdsa-sign-test", "libhogweed.so"
+
+    def names(self):
+        return open(PLACE + "/names").read().split()
+
+    def command(self, name, tmp):
+        return ["./" + name], PLACE + "/testsuite", {"srcdir": ".", "NM": "nm", "EXEEXT": "", "EMULATOR": ""}
+
+
+class Gmp:
+    """Each a program; its random numbers have always the same seed."""
+    failed = None
+    passed = None
+    loads = "tests/mpz/t-mul", "libgmp.so"
+
+    def names(self):
+        return open(PLACE + "/names").read().split()
+
+    def command(self, name, tmp):
+        folder, program = os.path.split(f"{PLACE}/{name}")
+        return ["./" + program], folder, {}
+
+
+class Zlib:
+    """Its two test programs, and its small gzip at each level and strategy: the sums of what it makes must be the same."""
+    failed = r"^[0-9a-f]{32}.*$"
+    passed = None
+    loads = "minigzipsh", "libz.so"
+
+    def names(self):
+        return ["example", "infcover"] + [f"minigzip {level} {how}".strip() for level in range(1, 10) for how in ("", "-f", "-h", "-r")]
+
+    def command(self, name, tmp):
+        if name == "example":
+            return ["./examplesh", tmp + "/file"], PLACE, {}
+        if name == "infcover":
+            return ["./infcovershared"], PLACE, {}
+        level, *how = name.split()[1:]
+        small = f"{PLACE}/minigzipsh"
+        shell = f"""set -o pipefail
+          cat *.c doc/* | {small} -{level} {' '.join(how)} | tee {tmp}/z | {small} -d | md5sum; s=$?
+          md5sum <{tmp}/z; exit $s"""
+        return ["bash", "-c", shell], PLACE, {}
+
+
+class Media:
+    """ffmpeg encodes generated pictures and sounds into a pipe, and decodes them from it: sums of frames and of the encoded stream."""
+    failed = r"^(?:[0-9a-f]{32}|MD5=|\d+,).*$"
+    passed = None
+    loads = shutil.which("ffmpeg") or "ffmpeg", "libx264.so"
+    pictures = {"libx264": "yuv420p yuv422p yuv444p nv12 gray yuv420p10le yuv444p10le", "libx265": "yuv420p yuv422p yuv444p gray yuv420p10le yuv422p12le",
+                "libvpx-vp9": "yuv420p yuv444p", "mpeg4": "yuv420p", "mpeg2video": "yuv422p", "mjpeg": "yuvj444p", "ffv1": "bgr0 yuv420p16le",
+                "prores_ks": "yuv422p10le", "png": "rgb24 rgba64be"}
+    sounds = "aac ac3 flac libmp3lame libopus libvorbis pcm_s24le"
+
+    def names(self):
+        return [f"{c} {f} {s}" for c, fs in self.pictures.items() for f in fs.split() for s in ("testsrc2", "mandelbrot")] + self.sounds.split()
+
+    def command(self, name, tmp):
+        codec, *picture = name.split()
+        if picture:
+            source, options = f"{picture[1]}=size=352x288:rate=25", f"-frames:v 40 -pix_fmt {picture[0]} -c:v {codec}"
+        else:
+            source, options = "anoisesrc=seed=7:r=48000,lowpass=f=3000", f"-t 20 -ac 2 -c:a {codec}"
+        ffmpeg, exact = "ffmpeg -nostdin -v error", "-fflags +bitexact -flags +bitexact"
+        shell = (f"{ffmpeg} -f lavfi -i {source} {options} {exact} -f matroska - | tee coded | {ffmpeg} -i - -f framemd5 -; s=${{PIPESTATUS[*]}}\n"
+                 f"md5sum <coded; {ffmpeg} -i coded {exact} -f md5 -; [ \"$s $?\" = '0 0 0 0' ]")
+        return ["bash", "-c", shell], tmp, {}
+
+
+class Numpy:
+    """From the package index; a file of tests at a time."""
+    failed = r"^(?:FAILED|ERROR) \S+"
+    passed = r"(\d+) passed"
+    loads = "bin/python", "libc.so"
+    parts = "_core", "fft", "linalg", "random"
+
+    def names(self):
+        packages = glob.glob(PLACE + "/lib/python3*/site-packages")[0]
+        files = [f for p in self.parts for f in sorted(glob.glob(f"{packages}/numpy/{p}/tests/test_*.py"))]
+        return [os.path.relpath(f, packages)[:-3].replace("/", ".") for f in files]
+
+    def command(self, name, tmp):
+        test = ["-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-m", "not slow", "--pyargs", name]
+        return [PLACE + "/bin/python", *test], tmp, {"HYPOTHESIS_STORAGE_DIRECTORY": tmp, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def installed(suite):
+    """Under Byway, the test loads Byway's library, and the machine's own of what is tested: nothing else proves anything."""
+    program, library = suite.loads
+    said = subprocess.run([BYWAY, "run", "--", "env", "LD_TRACE_LOADED_OBJECTS=1", os.path.join(PLACE, program)], capture_output=True, text=True)
+    found = [line for line in said.stdout.splitlines() if library in line and "=> /" in line and PLACE not in line]
+    if "libbyway_preload.so" not in said.stdout or not found:
+        sys.exit(f"theirs: {program} does not load Byway's library and the installed {library}*: {said.stdout}{said.stderr}")
+    print(*found[0].split()[:3], flush=True)
+
+
 def outcome(suite, name, before):
     """The status, what failed by name, and how many passed."""
     tmp = tempfile.mkdtemp(prefix="theirs.")
@@ -113,7 +248,7 @@ def outcome(suite, name, before):
             os.killpg(p.pid, signal.SIGKILL)
             status = p.wait() and "did not end"
         said.seek(0)
-        text = said.read().decode("latin1")
+        text = said.read().decode("latin1").replace(tmp, "TMP")
     shutil.rmtree(tmp, ignore_errors=True)
     passed = re.findall(suite.passed, text, re.M) if suite.passed else []
     failed = re.findall(suite.failed, text, re.M) if suite.failed else []
@@ -122,8 +257,16 @@ def outcome(suite, name, before):
     return status, failed, sum(int(n) if n.isdigit() else 1 for n in passed)
 
 
+KINDS = {"python": Python, "perl": Perl, "bash": Bash, "coreutils": Coreutils, "stress-ng": StressNg, "openssl": OpenSsl,
+         "libgcrypt20": Libgcrypt, "nettle": Nettle, "gmp": Gmp, "zlib": Zlib, "media": Media, "numpy": Numpy}
+
+
 def main():
-    suite = {"python": Python, "perl": Perl, "bash": Bash, "coreutils": Coreutils, "stress-ng": StressNg}[KIND]()
+    if KIND not in KINDS:
+        sys.exit(f"theirs: there is no {KIND}, but {', '.join(KINDS)}")
+    suite = KINDS[KIND]()
+    if hasattr(suite, "loads"):
+        installed(suite)
     all_names = suite.names()
     names, same, passed, good = sys.argv[4:] or all_names, 0, 0, 0
     for name in names:
@@ -136,6 +279,9 @@ def main():
         else:
             print(f"not ok  {name}: {kernel[0]} on the kernel, {byway[0]} under Byway", *sorted(byway[1] - kernel[1]), sep="\n    ", flush=True)
     print(f"{KIND}: {same} of {len(names)} ended as on the kernel, {good} of them well", f"({passed} tests passed)" if passed else "")
+    # Tests that cannot even start end in the same way, too.
+    if hasattr(suite, "loads") and good < len(names) / 2:
+        sys.exit(f"theirs: fewer than half of {KIND}'s tests ended well: they prove little")
     sys.exit(same != len(names))
 
 

@@ -7,7 +7,7 @@
 //! parts of a function that jump into each other are followed as one.
 //! Not here: what is done with a system call (scan.rs).
 use super::functions::Function;
-use super::instruction::{branch_target, ends, is_ordinary, is_padding, may_end};
+use super::instruction::{branch_target, ends, is_call, is_ordinary, is_padding, may_end};
 use super::text::Text;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,27 +28,36 @@ pub struct Flow {
 
 /// Longest x86 instruction.
 const LONGEST: u64 = 15;
+/// Less than this many bytes fill up to the next multiple of 16.
+const FILLER: u64 = 16;
 /// A function in more parts than this is not followed.
 const PARTS: usize = 64;
 
 impl Flow {
     /// Follows `f`, which may go on up to `limit` where it runs over its end.
     pub fn of(text: &Text, f: Function, limit: u64) -> Flow {
-        let first = Part { f, limit };
-        let flow = Flow::of_parts(text, vec![first]);
-        if flow.doubt.is_none() {
-            return flow;
+        let mut parts = vec![Part { f, limit }];
+        loop {
+            let flow = Flow::of_parts(text, &parts);
+            // Perhaps it is a part that others jump into, which may be parts themselves.
+            let known = parts.len();
+            for k in 0..known {
+                if flow.doubt.is_none() {
+                    break;
+                }
+                for g in text.that_jump_into(parts[k].f) {
+                    if !parts.iter().any(|p| p.f.start == g.start) {
+                        parts.push(Part::whole(g));
+                    }
+                }
+            }
+            if parts.len() == known || parts.len() > PARTS {
+                return flow;
+            }
         }
-        // Perhaps it is a part that others jump into.
-        let mut parts = vec![first];
-        parts.extend(text.that_jump_into(f).into_iter().map(Part::whole));
-        if parts.len() == 1 || parts.len() > PARTS {
-            return flow;
-        }
-        Flow::of_parts(text, parts)
     }
 
-    fn of_parts(text: &Text, parts: Vec<Part>) -> Flow {
+    fn of_parts(text: &Text, parts: &[Part]) -> Flow {
         let mut walk = Walk {
             text,
             parts: Vec::new(),
@@ -57,12 +66,17 @@ impl Flow {
             targets: BTreeSet::new(),
             tables: HashMap::new(),
             todo: Vec::new(),
+            last_calls: BTreeSet::new(),
             doubt: None,
         };
         for p in parts {
-            walk.add(p);
+            walk.add(*p);
         }
         walk.run();
+        // What stands behind a call that does not come back may be anything: it shows where it contradicts the rest.
+        while let Some(call) = walk.last_call() {
+            walk.start_again(call, parts);
+        }
         walk.check();
         Flow {
             insns: walk.insns.into_values().collect(),
@@ -121,6 +135,8 @@ pub struct Walk<'a> {
     targets: BTreeSet<u64>,
     pub tables: HashMap<u64, Vec<u64>>,
     todo: Vec<u64>,
+    /// Calls that do not come back.
+    last_calls: BTreeSet<u64>,
     doubt: Option<String>,
 }
 
@@ -179,7 +195,7 @@ impl Walk<'_> {
                 }
                 _ => {}
             }
-            if ends(&i) && !stub {
+            if ends(&i) && !stub || self.last_calls.contains(&at) {
                 return;
             }
             at = i.next_ip();
@@ -211,24 +227,74 @@ impl Walk<'_> {
         self.todo.push(to);
     }
 
+    /// The first two instructions that overlap.
+    fn overlap(&self) -> Option<(Instruction, Instruction)> {
+        let mut last: Option<&Instruction> = None;
+        for i in self.insns.values() {
+            if let Some(l) = last.filter(|l| l.next_ip() > i.ip())
+                && !skips_prefix(self.text, &self.insns, i)
+            {
+                return Some((*l, *i));
+            }
+            last = Some(i);
+        }
+        None
+    }
+
+    /// The call behind which, by all that is known, no instruction stands: what would stand there overlaps with one that a
+    /// branch leads to.
+    fn last_call(&self) -> Option<u64> {
+        let (first, second) = self.overlap()?;
+        let mut at = first.ip();
+        while self.targets.contains(&second.ip()) && second.ip() - at < FILLER {
+            let before = self.insns.range(..at).next_back()?.1;
+            if before.next_ip() != at {
+                return None;
+            }
+            if is_call(before) {
+                return (self.last_calls.len() < PARTS).then(|| before.ip());
+            }
+            // A branch leads there.
+            if self.targets.contains(&at) {
+                return None;
+            }
+            at = before.ip();
+        }
+        None
+    }
+
+    /// Follows `parts` anew: the call at `call` does not come back.
+    fn start_again(&mut self, call: u64, parts: &[Part]) {
+        self.last_calls.insert(call);
+        self.parts.clear();
+        self.roots.clear();
+        self.insns.clear();
+        self.targets.clear();
+        self.tables.clear();
+        self.doubt = None;
+        for p in parts {
+            self.add(*p);
+        }
+        self.run();
+    }
+
     /// Whether the flow is whole.
     fn check(&mut self) {
-        let mut overlap = None;
         let mut gaps = Vec::new();
         for p in &self.parts {
             let mut at = p.f.start;
+            let mut filler = false;
             for i in self.insns.range(p.f.start..p.limit).map(|(_, i)| i) {
-                if i.ip() > at {
+                if i.ip() > at && !(filler && i.ip() - at < FILLER) {
                     gaps.push((at, i.ip()));
-                } else if i.ip() < at && !skips_prefix(self.text, &self.insns, i) {
-                    overlap = Some(i.ip());
                 }
                 at = at.max(i.next_ip());
+                filler = self.last_calls.contains(&i.ip());
             }
             gaps.push((at, p.f.end.max(at)));
         }
-        if let Some(at) = overlap {
-            self.doubt(at, "instructions that overlap");
+        if let Some((_, second)) = self.overlap() {
+            self.doubt(second.ip(), "instructions that overlap");
         }
         for (from, to) in gaps {
             if !is_padding(self.text, from, to) {

@@ -16,12 +16,17 @@ pub fn ends(i: &Instruction) -> bool {
     ) || i.mnemonic() == Mnemonic::Int3
 }
 
-/// Whether control may end with `i`, as far as can be seen: it need not come back from a call.
-pub fn may_end(i: &Instruction) -> bool {
+/// Whether control comes back behind `i`, if at all: a call, of a function or of the kernel.
+pub fn is_call(i: &Instruction) -> bool {
     matches!(
         i.flow_control(),
         FlowControl::Call | FlowControl::IndirectCall
-    ) || i.mnemonic() == Mnemonic::Hlt
+    )
+}
+
+/// Whether control may end with `i`, as far as can be seen: it need not come back from a call.
+pub fn may_end(i: &Instruction) -> bool {
+    is_call(i) || i.mnemonic() == Mnemonic::Hlt
 }
 
 /// Where a direct branch leads; a call comes back.

@@ -64,6 +64,18 @@ mod tests {
     }
 
     #[test]
+    fn a_process_is_seen_to_be_made() {
+        const FORK: u64 = 56;
+        const VFORK: u64 = 58;
+        let bytes = fs::read(libc_path()).unwrap();
+        let s = scan::scan(&bytes).unwrap();
+        for number in [FORK, VFORK] {
+            let makes = |s: &window::Site| s.numbers.as_ref().is_some_and(|v| v.contains(&number));
+            assert!(s.sites.iter().any(makes), "no site with number {number}");
+        }
+    }
+
+    #[test]
     fn every_rewritten_site_keeps_its_syscall() {
         let bytes = fs::read(libc_path()).unwrap();
         let s = scan::scan(&bytes).unwrap();

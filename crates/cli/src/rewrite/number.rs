@@ -161,3 +161,63 @@ fn step(i: &Instruction, before: &Numbers, info: &mut InstructionInfoFactory) ->
 fn cmov(m: Mnemonic) -> bool {
     format!("{m:?}").starts_with("Cmov")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Numbers;
+    use iced_x86::{Decoder, DecoderOptions, Instruction};
+
+    /// What is left in eax by the instructions in `code`.
+    fn after(code: &[u8]) -> Numbers {
+        let line: Vec<Instruction> = Decoder::with_ip(64, code, 0, DecoderOptions::NONE)
+            .iter()
+            .collect();
+        assert!(line.iter().all(|i| !i.is_invalid()));
+        Numbers::after(&line)
+    }
+
+    #[test]
+    fn constants_are_known() {
+        for (code, n) in [
+            (&[0xb8, 1, 0, 0, 0][..], 1),             // mov eax, 1
+            (&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0], 15), // mov rax, 15
+            (&[0x31, 0xc0], 0),                       // xor eax, eax
+            (&[0xb8, 9, 0, 0, 0, 0x31, 0xff], 9),     // then xor edi, edi
+            (&[0x89, 0xf8, 0xb8, 60, 0, 0, 0], 60),   // mov eax, edi first
+        ] {
+            let numbers = after(code);
+            assert!(!numbers.unset && !numbers.computed, "{code:x?}");
+            assert_eq!(numbers.known, [n], "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn what_a_register_or_memory_gives_is_computed() {
+        for code in [
+            &[0x44, 0x89, 0xe0][..],               // mov eax, r12d
+            &[0x48, 0x8b, 0x44, 0x24, 8],          // mov rax, [rsp + 8]
+            &[0xb8, 1, 0, 0, 0, 0x83, 0xc0, 2],    // mov eax, 1; add eax, 2
+            &[0x31, 0xc0, 0xb0, 59],               // xor eax, eax; mov al, 59
+            &[0xb8, 1, 0, 0, 0, 0x0f, 0x44, 0xc1], // mov eax, 1; cmove eax, ecx
+        ] {
+            let numbers = after(code);
+            assert!(!numbers.unset && numbers.computed, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn nothing_and_what_a_call_leaves_is_no_number() {
+        for code in [
+            &[0x90][..],                           // nop
+            &[0xb8, 1, 0, 0, 0, 0xe8, 0, 0, 0, 0], // mov eax, 1; call
+            &[0xb8, 1, 0, 0, 0, 0x0f, 0x05],       // mov eax, 1; syscall
+            &[0xb0, 59],                           // mov al, 59
+            &[0x83, 0xc0, 2],                      // add eax, 2
+            &[0x0f, 0x44, 0xc1],                   // cmove eax, ecx
+            &[0xf0, 0x0f, 0xb1, 0x0f],             // lock cmpxchg [rdi], ecx
+            &[0x0f, 0xa2],                         // cpuid
+        ] {
+            assert!(after(code).unset, "{code:x?}");
+        }
+    }
+}

@@ -41,7 +41,6 @@ const INTERESTING: &[u64] = &[
     72, 105, 106, 113, 114, 117, 119, 157, 161, 231, 233, 247, 270, 271, 272, 275, 276, 278, 292,
     293, 295, 296, 307, 308, 317, 322, 327, 328, 425, 435, 436,
 ];
-const CLONES: &[u64] = &[56, 57, 58, 435];
 /// No system call of Linux has a number as high as this.
 const MOST_NUMBER: u64 = 1024;
 const PAIR: [u8; 2] = [0x0f, 0x05];
@@ -175,18 +174,13 @@ impl Scanner<'_> {
                 let own = flow.targets.range(from..to);
                 own.chain(targets.range(from..to)).copied().collect()
             };
-            let clones = numbers
-                .as_ref()
-                .is_some_and(|v| v.iter().any(|n| CLONES.contains(n)));
-            match window(&flow.insns, k, &all, clones, taken) {
+            match window(&flow.insns, k, &all, taken) {
                 Some(mut s) => {
                     taken = s.end;
                     s.function = f.start;
                     s.numbers = numbers;
                     out.sites.push(s);
                 }
-                // The child of a clone comes back on another stack: what begins before it must stay before it.
-                None if clones => out.left += 1,
                 None => {
                     return Err(format!(
                         "the system call at {at:#x} (number {numbers:?}) cannot be rewritten"

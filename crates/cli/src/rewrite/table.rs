@@ -22,6 +22,7 @@ const KEPT: [Register; 6] = [
 ];
 /// A table has at most this many entries.
 const TABLE: u64 = 4096;
+
 impl Walk<'_> {
     /// An indirect jump: by a table, or to another function.
     pub fn indirect(&mut self, at: u64) {
@@ -66,27 +67,39 @@ impl Walk<'_> {
 
     /// Where a jump leads by the table that `load` reads. `limit`: how many entries the function lets through.
     fn table(&self, load: &Load, limit: Option<u64>) -> Option<Vec<u64>> {
-        let bases = match load.base {
-            Base::At(address) => vec![address],
-            Base::In(register, at) => self.bases(register, at),
+        let starts = self.addresses(&load.start);
+        let origins = load.origin.as_ref().map(|o| self.addresses(o));
+        // A distance counts from the table's start, or from a label.
+        let label = match origins.as_deref() {
+            Some(&[label]) if starts != [label] => Some(label),
+            _ => None,
         };
-        self.one_table(load.size, bases.into_iter(), limit)
+        let place = |start: u64| (start, label.unwrap_or(start));
+        let starts = starts.into_iter().map(place);
+        self.one_table(starts, load.size, limit)
             // The register was kept in memory meanwhile.
-            .or_else(|| self.one_table(load.size, self.taken(), limit))
+            .or_else(|| self.one_table(self.taken().map(place), load.size, limit))
     }
 
-    /// The table at one of `bases`; none if there are two, for that would be a guess.
+    /// The one table at these starts, from whose origins distances count; none if there are two, for that would be a guess.
     fn one_table(
         &self,
+        places: impl Iterator<Item = (u64, u64)>,
         size: u64,
-        bases: impl Iterator<Item = u64>,
         limit: Option<u64>,
     ) -> Option<Vec<u64>> {
-        let mut tables = bases
-            .map(|base| self.entries(size, base, limit))
+        let mut tables = places
+            .map(|(start, origin)| self.entries(size, start, origin, limit))
             .filter(|t| !t.is_empty());
         let table = tables.next()?;
         tables.next().is_none().then_some(table)
+    }
+
+    fn addresses(&self, place: &Place) -> Vec<u64> {
+        match *place {
+            Place::At(address) => vec![address],
+            Place::In(register, at) => self.bases(register, at),
+        }
     }
 
     /// The addresses outside the text that the function takes.
@@ -102,17 +115,17 @@ impl Walk<'_> {
         all.into_iter()
     }
 
-    /// The entries of the table at `base`, which ends where `limit` says, where other data begins, or where a word leads
+    /// The entries of the table at `start`, which ends where `limit` says, where other data begins, or where a word leads
     /// elsewhere.
-    fn entries(&self, size: u64, base: u64, limit: Option<u64>) -> Vec<u64> {
-        let words = bytes_at(self.text.file, self.text.bytes, base).unwrap_or(&[]);
+    fn entries(&self, size: u64, start: u64, origin: u64, limit: Option<u64>) -> Vec<u64> {
+        let words = bytes_at(self.text.file, self.text.bytes, start).unwrap_or(&[]);
         let taken = self.text.taken();
-        let next = taken.get(taken.partition_point(|&a| a <= base));
-        let room = next.map_or(u64::MAX, |&a| (a - base) / size);
+        let next = taken.get(taken.partition_point(|&a| a <= start));
+        let room = next.map_or(u64::MAX, |&a| (a - start) / size);
         let most = limit.unwrap_or(TABLE).min(room);
         let entry = |k: u64, w: &[u8]| match w.try_into() {
-            Ok(distance) => base.wrapping_add_signed(i32::from_le_bytes(distance).into()),
-            Err(_) => self.text.pointer(base + k * size, w),
+            Ok(distance) => origin.wrapping_add_signed(i32::from_le_bytes(distance).into()),
+            Err(_) => self.text.pointer(start + k * size, w),
         };
         let leads_in = |to: &u64| self.parts.iter().any(|p| p.holds(*to));
         let somewhere = |to: &u64| self.text.functions.around(*to, to + 1).next().is_some();
@@ -167,13 +180,15 @@ impl Walk<'_> {
 
 /// How a jump's address comes out of a table.
 struct Load {
-    /// Bytes of an entry: of 4 it is a distance from the table's start, of 8 an address.
+    /// Bytes of an entry: of 4 it is a distance, of 8 an address.
     size: u64,
-    base: Base,
+    start: Place,
+    /// From where distances count.
+    origin: Option<Place>,
 }
 
-/// Where a table begins.
-enum Base {
+/// Where something is.
+enum Place {
     At(u64),
     /// What this register holds before the instruction at that address.
     In(Register, u64),
@@ -185,48 +200,40 @@ impl Load {
         if jump.op0_kind() == OpKind::Memory {
             return Load::of_pointer(jump);
         }
-        let (mut to, mut base) = (jump.op0_register(), None);
-        for i in before.iter().take(16) {
-            if i.op0_kind() != OpKind::Register || i.op_count() < 1 {
+        let (mut to, mut other) = (jump.op0_register(), None);
+        for i in before.iter().take(24) {
+            if i.op_count() < 1 || i.op0_kind() != OpKind::Register {
                 continue;
             }
             let written = i.op0_register().full_register();
-            let (is_to, is_base) = (written == to, base.is_some_and(|(b, _)| b == written));
+            let (is_to, is_other) = (written == to, other.is_some_and(|(r, _)| r == written));
             match i.code() {
-                // The entry is in one of two, the table's start in the other: the one that comes out of memory tells.
+                // The entry is in one of two, the origin in the other: the one that comes out of a table tells.
                 Code::Add_r64_rm64 | Code::Add_rm64_r64
-                    if is_to && base.is_none() && i.op1_kind() == OpKind::Register =>
+                    if is_to && other.is_none() && i.op1_kind() == OpKind::Register =>
                 {
-                    base = Some((i.op1_register(), i.ip()));
+                    other = Some((i.op1_register(), i.ip()));
                 }
                 Code::Lea_r64_m
                     if is_to
-                        && base.is_none()
+                        && other.is_none()
                         && i.memory_index_scale() == 1
                         && i.memory_index() != Register::None
                         && i.memory_displacement64() == 0 =>
                 {
-                    base = Some((i.memory_base(), i.ip()));
+                    other = Some((i.memory_base(), i.ip()));
                     to = i.memory_index();
                 }
                 Code::Movsxd_r64_rm32 | Code::Mov_r32_rm32 if i.op1_kind() == OpKind::Memory => {
-                    let (b, at) = base?;
-                    return if is_to {
-                        Some(Load {
-                            size: 4,
-                            base: Base::In(b, at),
-                        })
-                    } else if is_base {
-                        Some(Load {
-                            size: 4,
-                            base: Base::In(to, at),
-                        })
-                    } else {
-                        continue;
+                    let (register, at) = other?;
+                    return match (is_to, is_other) {
+                        (true, _) => Some(Load::of_distance(i, register, at)),
+                        (_, true) => Some(Load::of_distance(i, to, at)),
+                        _ => continue,
                     };
                 }
                 Code::Mov_r64_rm64 if is_to && i.op1_kind() == OpKind::Memory => {
-                    return if base.is_none() {
+                    return if other.is_none() {
                         Load::of_pointer(i)
                     } else {
                         None
@@ -241,40 +248,50 @@ impl Load {
         None
     }
 
+    /// `i` reads a table of distances from what `register` holds at `at`.
+    fn of_distance(i: &Instruction, register: Register, at: u64) -> Load {
+        let indexed = i.memory_index() != Register::None && i.memory_index_scale() == 4;
+        Load {
+            size: 4,
+            // Without a scaled index it is not said which register holds the start: then the origin does, too.
+            start: if indexed {
+                Place::In(i.memory_base(), i.ip())
+            } else {
+                Place::In(register, at)
+            },
+            origin: Some(Place::In(register, at)),
+        }
+    }
+
     /// `i` reads a table of addresses.
     fn of_pointer(i: &Instruction) -> Option<Load> {
         let indexed = i.memory_index() != Register::None && i.memory_index_scale() == 8;
         indexed.then(|| Load {
             size: 8,
-            base: match i.memory_base() {
-                Register::None => Base::At(i.memory_displacement64()),
-                register => Base::In(register, i.ip()),
+            start: match i.memory_base() {
+                Register::None => Place::At(i.memory_displacement64()),
+                register => Place::In(register, i.ip()),
             },
+            origin: None,
         })
     }
 }
 
-/// How many entries the comparison before a table's jump at `jump` lets through.
+/// How many entries the comparison before a table's jump at `jump` lets through: that of the nearest branch.
 fn limit_of(before: &[Instruction], jump: u64) -> Option<u64> {
-    let mut next = jump;
-    let mut above = None;
-    for i in before {
-        let goes_on = i.next_ip() == next;
-        match i.mnemonic() {
-            Mnemonic::Ja if goes_on => above = Some(1),
-            Mnemonic::Jbe if !goes_on => above = Some(1),
-            Mnemonic::Jae if goes_on => above = Some(0),
-            Mnemonic::Jb if !goes_on => above = Some(0),
-            Mnemonic::Cmp if above.is_some() && i.op_count() == 2 => {
-                if let Ok(n) = immediate(i) {
-                    return n.checked_add(above?);
-                }
-            }
-            _ => {}
-        }
-        next = i.ip();
-    }
-    None
+    let conditional = |i: &Instruction| i.flow_control() == FlowControl::ConditionalBranch;
+    let k = before.iter().position(conditional)?;
+    let next = k.checked_sub(1).map_or(jump, |k| before[k].ip());
+    let goes_on = before[k].next_ip() == next;
+    let more = match before[k].mnemonic() {
+        Mnemonic::Ja if goes_on => 1,
+        Mnemonic::Jbe if !goes_on => 1,
+        Mnemonic::Jae if goes_on => 0,
+        Mnemonic::Jb if !goes_on => 0,
+        _ => return None,
+    };
+    let compare = before[k..].iter().find(|i| i.mnemonic() == Mnemonic::Cmp)?;
+    immediate(compare).ok()?.checked_add(more)
 }
 
 fn immediate(i: &Instruction) -> Result<u64, ()> {

@@ -34,7 +34,6 @@ pub fn window(
     insns: &[Instruction],
     k: usize,
     targets: &BTreeSet<u64>,
-    before_only: bool,
     taken: u64,
 ) -> Option<Site> {
     let sys = &insns[k];
@@ -75,9 +74,6 @@ pub fn window(
             let list = insns[k - back..k].to_vec();
             return Some(site(first, list, 0, false, sys.next_ip()));
         }
-    }
-    if before_only {
-        return None;
     }
     for back in 0..=4.min(k) {
         if !clear(back) {
