@@ -78,6 +78,15 @@ target1 = .
         mov $1, %eax
         jmp 3b
 4:""")),
+    "an address that is taken": ("any", SAY.replace("syscall", """lea target0(%rip), %rcx
+        test %edx, %edx
+        jne 1f
+        jmp *%rcx
+1:      nopl 64(%rax)
+target0 = .
+        mov %edx, %edx
+        syscall
+        cmp $-4095, %rax""")),
     "a number that is not set": ("unable", """
         .globl say
         .type say, @function

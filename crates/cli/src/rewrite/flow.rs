@@ -32,6 +32,8 @@ const LONGEST: u64 = 15;
 const FILLER: u64 = 16;
 /// A function in more parts than this is not followed.
 const PARTS: usize = 64;
+/// Each call that turns out not to come back is a walk more.
+const LAST_CALLS: usize = 16;
 
 impl Flow {
     /// Follows `f`, which may go on up to `limit` where it runs over its end.
@@ -63,6 +65,7 @@ impl Flow {
             parts: Vec::new(),
             roots: Vec::new(),
             insns: BTreeMap::new(),
+            ways: HashMap::new(),
             targets: BTreeSet::new(),
             tables: HashMap::new(),
             todo: Vec::new(),
@@ -132,6 +135,8 @@ pub struct Walk<'a> {
     pub parts: Vec<Part>,
     pub roots: Vec<u64>,
     pub insns: BTreeMap<u64, Instruction>,
+    /// The instructions from which control arrives at an address.
+    pub ways: HashMap<u64, Vec<u64>>,
     targets: BTreeSet<u64>,
     pub tables: HashMap<u64, Vec<u64>>,
     todo: Vec<u64>,
@@ -165,6 +170,9 @@ impl Walk<'_> {
             // A table's base may be loaded far from its jump: all of what is reached without it comes first.
             let Some(jump) = jumps.pop() else { break };
             self.indirect(jump);
+            if self.doubt.is_some() {
+                break;
+            }
         }
     }
 
@@ -199,6 +207,7 @@ impl Walk<'_> {
                 return;
             }
             at = i.next_ip();
+            self.ways.entry(at).or_default().push(i.ip());
             // Behind its last call, or in the linker's stubs, a function may end; else control runs into the next one.
             let may = stub || may_end(&i);
             if at >= part.f.end && (at >= part.limit || may) {
@@ -216,6 +225,7 @@ impl Walk<'_> {
             return self.doubt(from, "a branch out of the text");
         }
         self.targets.insert(to);
+        self.ways.entry(to).or_default().push(from);
         if !self.parts.iter().any(|p| p.holds(to)) {
             // Into another function, not to its start: that is a part of this one.
             let other = self.text.functions.around(to, to + 1).next();
@@ -252,7 +262,7 @@ impl Walk<'_> {
                 return None;
             }
             if is_call(before) {
-                return (self.last_calls.len() < PARTS).then(|| before.ip());
+                return (self.last_calls.len() < LAST_CALLS).then(|| before.ip());
             }
             // A branch leads there.
             if self.targets.contains(&at) {
@@ -269,6 +279,7 @@ impl Walk<'_> {
         self.parts.clear();
         self.roots.clear();
         self.insns.clear();
+        self.ways.clear();
         self.targets.clear();
         self.tables.clear();
         self.doubt = None;

@@ -8,17 +8,23 @@ use object::{Object, ObjectSection, SectionFlags, elf};
 
 pub type Elf<'a> = ElfFile64<'a, object::Endianness>;
 
+/// Each loaded segment: its address, where in the file it lies and how many bytes it has there.
+pub fn segments<'a>(file: &'a Elf) -> impl Iterator<Item = (u64, (u64, u64))> + 'a {
+    let endian = file.endian();
+    let loaded = file.elf_program_headers().iter();
+    loaded
+        .filter(move |p| p.p_type(endian) == elf::PT_LOAD)
+        .map(move |p| {
+            let place = (p.p_offset(endian), p.p_filesz(endian));
+            (p.p_vaddr(endian), place)
+        })
+}
+
 /// Where in the file the byte at `address` lies, and how many follow it there.
 pub fn file_range(file: &Elf, address: u64) -> Option<(usize, usize)> {
-    let endian = file.endian();
-    file.elf_program_headers().iter().find_map(|p| {
-        let (v, n) = (p.p_vaddr(endian), p.p_filesz(endian));
-        (p.p_type(endian) == elf::PT_LOAD && address >= v && address - v < n).then(|| {
-            (
-                (p.p_offset(endian) + (address - v)) as usize,
-                (n - (address - v)) as usize,
-            )
-        })
+    segments(file).find_map(|(at, (offset, n))| {
+        let within = address.checked_sub(at).filter(|&d| d < n)?;
+        Some(((offset + within) as usize, (n - within) as usize))
     })
 }
 

@@ -166,7 +166,7 @@ impl Scanner<'_> {
             sites.push((at, k, f, flow, known));
         }
         let zones: Vec<(u64, u64)> = sites.iter().map(|s| ways::zone(s.0)).collect();
-        let targets = ways::into(self.text, &zones, |at| self.is_inside_other(at));
+        let targets = ways::into(self.text, &zones, |at, to| self.is_inside_other(at, to));
         let mut taken = 0;
         for (at, k, f, flow, numbers) in sites {
             let all: BTreeSet<u64> = {
@@ -282,15 +282,17 @@ impl Scanner<'_> {
         })
     }
 
-    /// Whether the byte at `at` is proven to be part of an instruction that is no branch, and not its first.
-    fn is_inside_other(&self, at: u64) -> bool {
+    /// Whether the byte at `at` is proven to be part of an instruction, and not its first, that neither branches nor takes the
+    /// address `to`.
+    fn is_inside_other(&self, at: u64, to: u64) -> bool {
         self.text.functions.around(at, at + 1).any(|f| {
             let flow = self.flow(f, f.end);
             flow.doubt.is_none()
                 && flow.index(at).is_none()
-                && flow
-                    .inside(at)
-                    .any(|i| i.flow_control() == FlowControl::Next)
+                && flow.inside(at).any(|i| {
+                    let takes = i.is_ip_rel_memory_operand() && i.ip_rel_memory_address() == to;
+                    i.flow_control() == FlowControl::Next && !takes
+                })
         })
     }
 
@@ -308,7 +310,7 @@ impl Scanner<'_> {
             });
             match found {
                 Some(i) => v.push(i),
-                None if self.is_inside_other(at) => {}
+                None if self.is_inside_other(at, start) => {}
                 None => {
                     return Err(format!(
                         "it is in doubt whether the bytes at {at:#x} call the cancellation bridge"

@@ -9,7 +9,7 @@ use super::instruction::{branch_target, ends};
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 /// Registers that a call leaves as they were (System V AMD64 ABI, 3.2.1).
 const KEPT: [Register; 6] = [
@@ -28,8 +28,9 @@ impl Walk<'_> {
     pub fn indirect(&mut self, at: u64) {
         let before = self.block_before(at);
         let jump = self.insns[&at];
-        let table =
-            Load::of(&jump, &before).and_then(|load| self.table(&load, limit_of(&before, at)));
+        let table = Load::of(&jump, &before)
+            .and_then(|load| self.table(&load, limit_of(&before, at)))
+            .or_else(|| self.labels(&jump));
         if let Some(entries) = table {
             for &to in &entries {
                 self.branch(at, to);
@@ -38,6 +39,13 @@ impl Walk<'_> {
         } else if !leads_elsewhere(&jump, &before) {
             self.doubt(at, "a jump of unknown ways");
         }
+    }
+
+    /// The addresses of the text that the register of `jump` was loaded with.
+    fn labels(&self, jump: &Instruction) -> Option<Vec<u64>> {
+        let register = (jump.op0_kind() == OpKind::Register).then(|| jump.op0_register())?;
+        let labels = self.bases(register, jump.ip());
+        (!labels.is_empty()).then_some(labels)
     }
 
     /// The instructions before `at` that lead straight to it, the nearest first; through one-way ways in as well.
@@ -60,9 +68,10 @@ impl Walk<'_> {
 
     /// The one branch that leads to `at`.
     fn only_branch_to(&self, at: u64) -> Option<Instruction> {
-        let mut all = self.insns.values().filter(|i| branch_target(i) == Some(at));
-        let first = all.next()?;
-        all.next().is_none().then_some(*first)
+        match self.ways.get(&at)?[..] {
+            [from] => Some(self.insns[&from]).filter(|i| branch_target(i) == Some(at)),
+            _ => None,
+        }
     }
 
     /// Where a jump leads by the table that `load` reads. `limit`: how many entries the function lets through.
@@ -140,19 +149,11 @@ impl Walk<'_> {
     /// The addresses that `register` may hold before the instruction at `at`. Ways on which it holds something else are
     /// left out: most of them lead over a call that does not come back.
     fn bases(&self, register: Register, at: u64) -> Vec<u64> {
-        let mut ways: HashMap<u64, Vec<u64>> = HashMap::new();
-        for i in self.insns.values() {
-            let next = (!ends(i)).then(|| i.next_ip());
-            let table = self.tables.get(&i.ip()).into_iter().flatten().copied();
-            for to in next.into_iter().chain(branch_target(i)).chain(table) {
-                ways.entry(to).or_default().push(i.ip());
-            }
-        }
         let mut info = InstructionInfoFactory::new();
         let (mut found, mut seen) = (BTreeSet::new(), HashSet::new());
         let mut todo = vec![(at, register)];
         while let Some((at, register)) = todo.pop() {
-            for &from in ways.get(&at).into_iter().flatten() {
+            for &from in self.ways.get(&at).into_iter().flatten() {
                 if !seen.insert((from, register)) {
                     continue;
                 }
@@ -325,7 +326,6 @@ fn leads_elsewhere(jump: &Instruction, before: &[Instruction]) -> bool {
             Mnemonic::Pop | Mnemonic::Cmove | Mnemonic::Cmovne => return true,
             // How the C library keeps pointers that an attacker would like to know.
             Mnemonic::Ror | Mnemonic::Rol | Mnemonic::Xor => {}
-            Mnemonic::Lea => return i.is_ip_rel_memory_operand(),
             // It only looks at the register.
             Mnemonic::Test | Mnemonic::Cmp | Mnemonic::Push => {}
             _ => return false,

@@ -1,9 +1,9 @@
 //! Finds every way that may lead into the neighbourhood of a site from anywhere in the object.
 //!
 //! Invariant: a doubt makes a way more, never one less: bytes that would be a branch or take an address count wherever they
-//! stand, unless they are proven to be the inner bytes of another instruction. So do words of data that hold an address.
+//! stand, unless they are proven to be the inner bytes of another instruction. So do loaded words that hold an address.
 //! Not here: the ways within the site's own function that go by a table (flow.rs).
-use super::headers::{bytes_at, file_range};
+use super::headers::{bytes_at, file_range, segments};
 use super::text::Text;
 use std::collections::BTreeSet;
 
@@ -17,8 +17,13 @@ pub fn zone(at: u64) -> (u64, u64) {
     (at.saturating_sub(AROUND), at + AROUND)
 }
 
-/// All addresses in `zones` that something may lead to. `is_inner`: this byte does not begin an instruction.
-pub fn into(text: &Text, zones: &[(u64, u64)], is_inner: impl Fn(u64) -> bool) -> BTreeSet<u64> {
+/// All addresses in `zones` that something may lead to. `is_inner`: the byte at the first address is none that leads to the
+/// second.
+pub fn into(
+    text: &Text,
+    zones: &[(u64, u64)],
+    is_inner: impl Fn(u64, u64) -> bool,
+) -> BTreeSet<u64> {
     let mut found = BTreeSet::new();
     if zones.is_empty() {
         return found;
@@ -32,27 +37,19 @@ pub fn into(text: &Text, zones: &[(u64, u64)], is_inner: impl Fn(u64) -> bool) -
     for (k, w) in text.code.windows(2).enumerate() {
         let at = text.low + k as u64;
         let short = short_target(at, w).filter(|&to| in_zone(to));
-        if let Some(to) = short.filter(|_| !is_inner(at)) {
+        if let Some(to) = short.filter(|&to| !is_inner(at, to)) {
             found.insert(to);
         }
         let Some((from, to)) = long_target(text, at) else {
             continue;
         };
-        if in_zone(to) && !is_inner(from) {
+        if in_zone(to) && !is_inner(from, to) {
             found.insert(to);
         }
-        // Perhaps a jump table: 4-byte distances from its own start, as long as they lead into the text.
         if w[0] == 0x8d && !text.holds(to) {
-            let table = bytes_at(text.file, text.bytes, to).unwrap_or(&[]);
-            for e in table.chunks_exact(4).take(TABLE) {
-                let distance = i32::from_le_bytes(e.try_into().expect("four bytes"));
-                let to = to.wrapping_add_signed(distance.into());
-                if !text.holds(to) {
-                    break;
-                }
-                if in_zone(to) {
-                    found.insert(to);
-                }
+            let ways: Vec<u64> = table(text, to).filter(|&to| in_zone(to)).collect();
+            if !ways.is_empty() && !is_inner(from, to) {
+                found.extend(ways);
             }
         }
     }
@@ -62,6 +59,22 @@ pub fn into(text: &Text, zones: &[(u64, u64)], is_inner: impl Fn(u64) -> bool) -
         found.extend(text.functions.pads(from, to));
     }
     found
+}
+
+/// Perhaps a jump table at `start`: 4-byte distances from there, as long as they lead into the text and nothing else begins.
+fn table<'a>(text: &'a Text, start: u64) -> impl Iterator<Item = u64> + 'a {
+    let taken = text.taken();
+    let next = taken.get(taken.partition_point(|&a| a <= start));
+    let room = next.map_or(TABLE, |&a| ((a - start) / 4) as usize);
+    let words = bytes_at(text.file, text.bytes, start).unwrap_or(&[]);
+    words
+        .chunks_exact(4)
+        .take(room.min(TABLE))
+        .map(move |w| {
+            let distance = i32::from_le_bytes(w.try_into().expect("four bytes"));
+            start.wrapping_add_signed(distance.into())
+        })
+        .take_while(|&to| text.holds(to))
 }
 
 /// Every branch of the text, or what looks like one: where it leads within the text and where it stands, by the former.
@@ -120,14 +133,12 @@ fn long_target(text: &Text, at: u64) -> Option<(u64, u64)> {
     ))
 }
 
-/// Every 8-byte word of the file outside the text: addresses among them stand in relocations, symbols and tables.
+/// Every 8-byte word that is loaded: addresses among them stand in relocations, symbols and tables.
 fn words<'a>(text: &'a Text) -> impl Iterator<Item = u64> + 'a {
-    let at = file_range(text.file, text.low).map_or(0, |(at, _)| at);
-    let before = text.bytes.get(..at).unwrap_or(&[]);
-    let after = text.bytes.get(at + text.code.len()..).unwrap_or(&[]);
-    let skew = (8 - (at + text.code.len()) % 8) % 8;
-    before
-        .chunks_exact(8)
-        .chain(after.get(skew..).unwrap_or(&[]).chunks_exact(8))
-        .map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")))
+    segments(text.file).flat_map(|(address, _)| {
+        let skew = (address.next_multiple_of(8) - address) as usize;
+        let bytes = bytes_at(text.file, text.bytes, address).unwrap_or(&[]);
+        let words = bytes.get(skew..).unwrap_or(&[]).chunks_exact(8);
+        words.map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")))
+    })
 }
