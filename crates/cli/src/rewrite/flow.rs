@@ -262,7 +262,10 @@ impl Walk<'_> {
                 return None;
             }
             if is_call(before) {
-                return (self.last_calls.len() < LAST_CALLS).then(|| before.ip());
+                let more = self.last_calls.len() < LAST_CALLS;
+                // One that is known not to come back did not lead here.
+                let new = !self.last_calls.contains(&before.ip());
+                return (more && new).then(|| before.ip());
             }
             // A branch leads there.
             if self.targets.contains(&at) {

@@ -63,6 +63,39 @@ mod tests {
         }
     }
 
+    /// An object comes from a stranger: whatever is in it, the scan ends with an answer.
+    #[test]
+    fn a_damaged_object_gets_an_answer() {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let loader = maps
+            .split_whitespace()
+            .find(|w| w.contains("/ld-linux-x86-64.so.2"))
+            .expect("a dynamic test program");
+        let whole = fs::read(loader).unwrap();
+        let mut seed = 1u64;
+        let mut random = move |n: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % n
+        };
+        let (mut same, mut other) = (0, 0);
+        for round in 0..200 {
+            let mut bytes = whole.clone();
+            // Headers and tables every other time, else anywhere; some are cut off as well.
+            let most = if round % 2 == 0 { 2048 } else { bytes.len() };
+            for _ in 0..=random(24) {
+                bytes[random(most)] = random(256) as u8;
+            }
+            if round % 5 == 0 {
+                bytes.truncate(random(whole.len()));
+            }
+            match verdict(&bytes) {
+                Object::Shadow(..) => same += 1,
+                Object::Clean(_) | Object::Unable(_) => other += 1,
+            }
+        }
+        assert!(same > 0 && other > 0, "{same} rewritten, {other} not");
+    }
+
     #[test]
     fn a_process_is_seen_to_be_made() {
         const FORK: u64 = 56;

@@ -41,6 +41,8 @@ const INTERESTING: &[u64] = &[
     72, 105, 106, 113, 114, 117, 119, 157, 161, 231, 233, 247, 270, 271, 272, 275, 276, 278, 292,
     293, 295, 296, 307, 308, 317, 322, 327, 328, 425, 435, 436,
 ];
+/// The end of a program's addresses.
+const ADDRESSES: u64 = 1 << 47;
 /// No system call of Linux has a number as high as this.
 const MOST_NUMBER: u64 = 1024;
 const PAIR: [u8; 2] = [0x0f, 0x05];
@@ -50,6 +52,8 @@ enum Pair {
     Data,
     /// Bytes of another instruction.
     Inner,
+    /// The return from a signal handler: gdb and libgcc know it by its bytes.
+    Return,
     /// The system call of this function.
     Call(Function, Rc<Flow>),
 }
@@ -77,6 +81,9 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
         load.p_offset(endian),
         load.p_filesz(endian),
     );
+    if vaddr.checked_add(size).is_none_or(|end| end > ADDRESSES) {
+        return Err("its text lies where no program's does".into());
+    }
     if vaddr % 4096 != off % 4096 {
         return Err("its text is not page-congruent".into());
     }
@@ -136,6 +143,7 @@ impl Scanner<'_> {
             match self.pair(at)? {
                 Pair::Data => out.data += 1,
                 Pair::Inner => {}
+                Pair::Return => out.left += 1,
                 Pair::Call(f, flow) => calls.push((at, f, flow)),
             }
         }
@@ -148,10 +156,6 @@ impl Scanner<'_> {
                 continue;
             }
             let numbers = Numbers::at(&flow, at);
-            if f.trampoline {
-                out.left += 1;
-                continue;
-            }
             if numbers.unset {
                 return Err(format!(
                     "it is in doubt whether there is a system call at {at:#x}: no number is set"
@@ -229,10 +233,10 @@ impl Scanner<'_> {
         let mut why = String::from("nothing leads to it");
         let (mut call, mut inner) = (None, false);
         for (f, limit) in around {
-            let flow = self.flow(f, limit);
             if f.trampoline {
-                return Ok(Pair::Call(f, flow));
+                return Ok(Pair::Return);
             }
+            let flow = self.flow(f, limit);
             if let Some(doubt) = &flow.doubt {
                 why.clone_from(doubt);
                 continue;
