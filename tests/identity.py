@@ -179,6 +179,16 @@ def foreign(folder, cache):
     both("a cache file that is cut off", [main], cache, "1\n", "0 rewritten, own plain")
 
 
+def audit(folder, cache):
+    """Code of an audit library is in no list that a program sees; it makes what calls it likes."""
+    with open(folder + "/audit.c", "w") as f:
+        f.write("unsigned la_version(unsigned v) { return v; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder + "/audit.so", folder + "/audit.c"], check=True)
+    make(folder, "libvalue.so", 1, 16)
+    command = ["env", f"LD_AUDIT={folder}/audit.so", program(folder)]
+    both("a program with an audit library", command, cache, "1\n", "0 rewritten, own plain")
+
+
 def btrfs(folder, cache):
     """A file system whose devices stat(2) and the list of mappings name in different ways."""
     name = "a library on btrfs"
@@ -203,7 +213,7 @@ def btrfs(folder, cache):
         subprocess.run(["umount", at])
 
 
-for case in (in_place, at_once, renamed, loader, foreign, btrfs):
+for case in (in_place, at_once, renamed, loader, foreign, audit, btrfs):
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
         case(folder, cache)
 sys.exit(bool(failed))

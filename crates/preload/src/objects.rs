@@ -141,23 +141,34 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
     o.own = name.ends_with(b"libbyway_preload.so\0");
     // SAFETY: the loader's copy of the program headers.
     let headers = unsafe { core::slice::from_raw_parts(info.phdr, info.phnum as usize) };
+    const LOAD: u32 = 1;
+    const DYNAMIC: u32 = 2;
+    const NOTE: u32 = 4;
+    const EXECUTE: u64 = 1;
+    const READ: u64 = 4;
+    let place = |h: &[u64; 7]| (info.addr.wrapping_add(h[2] as usize), h[4] as usize);
+    // Nothing makes a segment of notes part of a loaded one but custom.
+    let is_loaded = |h: &[u64; 7]| {
+        let (at, size) = place(h);
+        headers.iter().any(|l| {
+            let (from, n) = place(l);
+            let readable = l[0] as u32 == LOAD && l[0] >> 32 & READ != 0;
+            readable && at >= from && size <= n && at - from <= n - size
+        })
+    };
     for h in headers {
-        const LOAD: u32 = 1;
-        const DYNAMIC: u32 = 2;
-        const NOTE: u32 = 4;
-        const EXECUTE: u64 = 1;
         let (kind, flags) = (h[0] as u32, h[0] >> 32);
-        let (offset, at, size) = (h[1] as usize, info.addr + h[2] as usize, h[4] as usize);
+        let (at, size) = place(h);
         if kind == LOAD && flags & EXECUTE != 0 {
             // Of several the last counts; the others are then code that is nobody's.
             o.text = at & !4095;
-            o.offset = offset & !4095;
+            o.offset = h[1] as usize & !4095;
             o.end = (at + size).next_multiple_of(4096);
-        } else if kind == NOTE && o.build_id_len == 0 {
-            // SAFETY: a note segment is part of a loaded one.
+        } else if kind == NOTE && o.build_id_len == 0 && is_loaded(h) {
+            // SAFETY: in a segment that is loaded and can be read.
             unsafe { find_build_id(&mut o, at, size) };
-        } else if kind == DYNAMIC && !o.own {
-            // SAFETY: the dynamic table is part of a loaded segment.
+        } else if kind == DYNAMIC && !o.own && is_loaded(h) {
+            // SAFETY: as above.
             out.late |= unsafe { runs_early(at, size) };
         }
     }
