@@ -63,7 +63,7 @@ mod tests {
         }
     }
 
-    /// An object comes from a stranger: whatever is in it, the scan ends with an answer.
+    /// Somebody else makes the object: whatever is in it, the scan ends with an answer.
     #[test]
     fn a_damaged_object_gets_an_answer() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
