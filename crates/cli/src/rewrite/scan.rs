@@ -13,7 +13,7 @@ use super::number::Numbers;
 use super::text::Text;
 use super::ways;
 use super::window::{Site, window};
-use iced_x86::{Code, FlowControl, Instruction};
+use iced_x86::{Code, Instruction};
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use std::cell::RefCell;
@@ -286,8 +286,7 @@ impl Scanner<'_> {
         })
     }
 
-    /// Whether the byte at `at` is proven to be part of an instruction, and not its first, that neither branches nor takes the
-    /// address `to`.
+    /// Whether the byte at `at` is proven to be part of an instruction, and not its first, that does not lead to `to`.
     fn is_inside_other(&self, at: u64, to: u64) -> bool {
         self.text.functions.around(at, at + 1).any(|f| {
             let flow = self.flow(f, f.end);
@@ -295,7 +294,7 @@ impl Scanner<'_> {
                 && flow.index(at).is_none()
                 && flow.inside(at).any(|i| {
                     let takes = i.is_ip_rel_memory_operand() && i.ip_rel_memory_address() == to;
-                    i.flow_control() == FlowControl::Next && !takes
+                    i.near_branch_target() != to && !takes
                 })
         })
     }
