@@ -197,16 +197,21 @@ def cases(n, align):
     return "".join(f"case{n}_{k}:\n        lea {align + k}(%rdi, %rdi, {1 << k}), %rax\n        ret\n" for k in range(4))
 
 
-def rodata(o, kind, r):
-    for align in range(16):
-        n = o.works
-        o.work(f"""        lea jumps{n}(%rip), %rdx
+def switch(n):
+    """A jump to one of four cases by the table at `jumps`."""
+    return f"""        lea jumps{n}(%rip), %rdx
         mov %edi, %ecx
         and $3, %ecx
         movslq (%rdx, %rcx, 4), %rax
         add %rdx, %rax
         jmp *%rax
-{o.table(pair(kind, r), align)}{cases(n, align)}        .section .rodata
+"""
+
+
+def rodata(o, kind, r):
+    for align in range(16):
+        n = o.works
+        o.work(f"""{switch(n)}{o.table(pair(kind, r), align)}{cases(n, align)}        .section .rodata
         .balign 4
 jumps{n}: .long case{n}_0 - jumps{n}, case{n}_1 - jumps{n}, case{n}_2 - jumps{n}, case{n}_3 - jumps{n}
         .text
@@ -218,13 +223,7 @@ def intext(o, kind, r):
     for align in range(16):
         n = o.works
         jumps = f"jumps{n}: .long case{n}_0 - jumps{n}, case{n}_1 - jumps{n}, case{n}_2 - jumps{n}, case{n}_3 - jumps{n}\n"
-        o.work(f"""        lea jumps{n}(%rip), %rdx
-        mov %edi, %ecx
-        and $3, %ecx
-        movslq (%rdx, %rcx, 4), %rax
-        add %rdx, %rax
-        jmp *%rax
-{o.table(jumps + byte(pair(kind, r)), align)}        .skip 0x50f - (. - jumps{n}), 0xcc
+        o.work(f"""{switch(n)}{o.table(jumps + byte(pair(kind, r)), align)}        .skip 0x50f - (. - jumps{n}), 0xcc
 {cases(n, align)}""")
 
 

@@ -69,7 +69,7 @@ fn look(path: &Path, bytes: &[u8]) -> Look {
         Ok(scan) => {
             look.data = scan.data;
             look.sites = sites(&scan);
-            match rewrite::verdict(bytes) {
+            match rewrite::object(&scan) {
                 rewrite::Object::Clean(_) => look.verdict = "clean",
                 rewrite::Object::Shadow(..) => look.verdict = "rewritten",
                 rewrite::Object::Unable(why) => look.why = why,

@@ -31,14 +31,15 @@ pub enum Object {
 
 /// Says what the object with these bytes is.
 pub fn verdict(bytes: &[u8]) -> Object {
-    let rewritten = scan(bytes).and_then(|s| {
-        if s.sites.is_empty() && s.bridge.is_none() {
-            return Ok(Object::Clean(image::note(0, "", &s.build_id)));
-        }
-        let sites = s.sites.len();
-        image::build(&s).map(|v| Object::Shadow(v, sites))
-    });
-    rewritten.unwrap_or_else(Object::Unable)
+    scan(bytes).map_or_else(Object::Unable, |s| object(&s))
+}
+
+/// What becomes of a scanned object.
+pub fn object(s: &Scan) -> Object {
+    if s.sites.is_empty() && s.bridge.is_none() {
+        return Object::Clean(image::note(0, "", &s.build_id));
+    }
+    image::build(s).map_or_else(Object::Unable, |v| Object::Shadow(v, s.sites.len()))
 }
 
 #[cfg(test)]

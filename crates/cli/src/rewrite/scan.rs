@@ -28,8 +28,6 @@ pub struct Scan<'a> {
     /// The file's build-id; empty if it has none.
     pub build_id: Vec<u8>,
     pub sites: Vec<Site>,
-    /// Proven calls that need no rewriting.
-    pub left: u32,
     /// Pairs `0f 05` outside every function.
     pub data: u32,
     /// glibc's cancellable calls go through here.
@@ -98,7 +96,6 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
             .unwrap_or(&[])
             .to_vec(),
         sites: Vec::new(),
-        left: 0,
         data: 0,
         bridge: None,
     };
@@ -142,8 +139,7 @@ impl Scanner<'_> {
         for &at in pairs {
             match self.pair(at)? {
                 Pair::Data => out.data += 1,
-                Pair::Inner => {}
-                Pair::Return => out.left += 1,
+                Pair::Inner | Pair::Return => {}
                 Pair::Call(f, flow) => calls.push((at, f, flow)),
             }
         }
@@ -152,7 +148,6 @@ impl Scanner<'_> {
             let k = flow.index(at).expect("a reached instruction");
             if let Some((start, pending)) = bridge::find(&flow.insns, k)? {
                 out.bridge = Some(bridge::reach(start, pending, self.bridge_calls(start)?)?);
-                out.left += 1;
                 continue;
             }
             let numbers = Numbers::at(&flow, at);
@@ -164,7 +159,6 @@ impl Scanner<'_> {
             let known = (!numbers.computed).then_some(numbers.known);
             let matters = |n: &u64| INTERESTING.contains(n);
             if known.as_ref().is_some_and(|v| !v.iter().any(matters)) {
-                out.left += 1;
                 continue;
             }
             sites.push((at, k, f, flow, known));
