@@ -129,6 +129,7 @@ impl Run {
         // SAFETY: mapped above.
         let domain = unsafe { Domain::over(base.cast(), geometry.slabs) };
         domain.lay_out();
+        domain.keep_out_of_cores();
         let h = domain.header();
         let dir = cache.as_os_str().as_bytes();
         if dir.len() >= h.cache_dir.len() {
@@ -150,7 +151,7 @@ impl Run {
         h.low_kib.store(memory.low() << 10, relaxed);
         h.high_kib.store(memory.high() << 10, relaxed);
         h.decay_ms.store(memory.decay, relaxed);
-        h.pid_space.store(members::pid_space(), relaxed);
+        h.pid_space.store(byway_sys::process::pid_space(), relaxed);
         h.ring_bytes.store(memory.ring_bytes, relaxed);
         h.holds.store(memory.holds, relaxed);
         let told = match memory.calibrated {
@@ -256,6 +257,9 @@ impl Run {
             Why::Address => "; then the kernel's: a bad address",
             Why::Vector => "; then the kernel's: a long or empty list of buffers",
             Why::Credentials => "; then the kernel's: change of credentials or of name space",
+            Why::Limits => {
+                "; then the kernel's: a program limits or locks its memory (RLIMIT_AS, mlockall)"
+            }
             Why::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(

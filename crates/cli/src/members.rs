@@ -8,7 +8,6 @@ use byway_mem::layout::{MEMBERS, flags};
 use byway_sys::process;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -30,14 +29,9 @@ pub fn open(path: &Path) -> Option<Domain> {
     Domain::join(&name).ok()
 }
 
-/// The number of this process's pid name space.
-pub fn pid_space() -> u64 {
-    fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
-}
-
 /// Whether the process ids in `d` mean what they mean to this process.
 pub fn same_space(d: &Domain) -> bool {
-    d.header().pid_space.load(Relaxed) == pid_space()
+    d.header().pid_space.load(Relaxed) == process::pid_space()
 }
 
 /// The runs of a domain that live.

@@ -16,9 +16,9 @@ use byway_pipe::{Me, clusters};
 use byway_sys::process;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The calling thread as a user of the domain's memory.
@@ -133,19 +133,20 @@ impl Service {
 }
 
 impl Run {
-    /// Answers one request for a verdict, if there is one, and collects if somebody ran short.
+    /// Answers one request for verdicts, if there is one, and collects if somebody ran short.
     pub fn serve(&self, cache: &Path) {
         let h = self.domain.header();
-        // ORDER: the path was written before the request.
+        // ORDER: the request's words were written before its number.
         let wanted = h.scan_wanted.load(Ordering::Acquire);
         if wanted != h.scan_done.load(Ordering::Relaxed) {
-            // SAFETY: copied byte by byte; a peer may change it meanwhile, which makes another path, not a fault.
-            let path: Vec<u8> = (0..h.scan_path.len())
-                .map(|k| unsafe { h.scan_path.as_ptr().add(k).read_volatile() })
-                .take_while(|&c| c != 0)
-                .collect();
-            let _ = crate::rewrite::ensure(cache, Path::new(OsStr::from_bytes(&path)));
-            // ORDER: the cache file before the answer.
+            let pid = h.scan_pid.swap(0, Ordering::Relaxed);
+            let objects = match h.scan_fd.load(Ordering::Relaxed) {
+                _ if pid == 0 => Vec::new(),
+                0 => mapped_code(pid),
+                fd => vec![format!("/proc/{pid}/fd/{}", fd - 1).into()],
+            };
+            look_at(cache, &objects);
+            // ORDER: the cache files before the answer.
             h.scan_done.store(wanted, Ordering::Release);
         }
         if h.collect.swap(0, Ordering::Relaxed) != 0 {
@@ -233,4 +234,43 @@ impl Run {
             }
         }
     }
+}
+
+const PRELOAD: &[u8] = b"/libbyway_preload.so";
+
+/// The files that process `pid` has mapped as code, as /proc shows them to this user; the preload library is not asked about.
+fn mapped_code(pid: u32) -> Vec<PathBuf> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut files: Vec<PathBuf> = maps
+        .split(|&c| c == b'\n')
+        .filter_map(|line| {
+            let path = line.iter().position(|&c| c == b'/')?;
+            let mode = line.split(|&c| c == b' ').nth(1)?;
+            let wanted = mode.get(2) == Some(&b'x') && !line.ends_with(PRELOAD);
+            wanted.then(|| OsStr::from_bytes(&line[path..]).into())
+        })
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Sees to it that the cache has an answer for each of `objects`, on as many CPUs as there are.
+fn look_at(cache: &Path, objects: &[PathBuf]) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(path) = objects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let _ = crate::rewrite::ensure(cache, path);
+        }
+    };
+    let more = objects
+        .len()
+        .min(process::allowed_cpus() as usize)
+        .saturating_sub(1);
+    std::thread::scope(|s| {
+        for _ in 0..more {
+            s.spawn(work);
+        }
+        work();
+    });
 }

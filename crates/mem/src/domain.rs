@@ -26,6 +26,7 @@ pub struct Domain {
 const PROT_RW: usize = 3;
 const MAP_SHARED: usize = 1;
 const MADV_REMOVE: usize = 9;
+const MADV_DONTDUMP: usize = 16;
 const MADV_POPULATE_READ: usize = 22;
 const MADV_POPULATE_WRITE: usize = 23;
 
@@ -65,9 +66,10 @@ impl Domain {
             let d = Domain::over(m as *mut u8, g.slabs);
             let h = d.header();
             if h.magic.load(Relaxed) != MAGIC || h.version.load(Relaxed) != VERSION {
-                call3(nr::MUNMAP, m as usize, g.bytes, 0);
+                d.unmap();
                 return Err(EINVAL);
             }
+            d.keep_out_of_cores();
             Ok(d)
         }
     }
@@ -99,6 +101,62 @@ impl Domain {
         for i in 0..self.slabs() {
             self.middle().free.set(i);
         }
+    }
+
+    /// A core file of this process holds no other program's bytes.
+    ///
+    /// LINUX core(5): a shared mapping of a file without a name is dumped like memory of the process's own.
+    pub fn keep_out_of_cores(&self) {
+        let n = self.geometry().bytes;
+        // SAFETY: changes what a dump holds, and no contents.
+        unsafe { call3(nr::MADVISE, self.base, n, MADV_DONTDUMP) };
+    }
+
+    /// Takes the mapping away: nobody in this process reaches into it again.
+    ///
+    /// # Safety
+    /// No other thread of this process, and no call that a handler has interrupted, uses the domain.
+    pub unsafe fn unmap(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { call3(nr::MUNMAP, self.base, self.geometry().bytes, 0) };
+    }
+
+    /// Takes the pages of the slabs that are of no class out of this process's mapping. For a process that has left: its threads
+    /// take no more memory, and one that is about to finds that pages cannot be made present. The tables stay, for who is
+    /// still on the way out of a call looks into them.
+    pub fn unmap_unused(&self, tid: u32) {
+        /// Slabs that are locked at a time, so that others find some to claim.
+        const RUN: usize = 32;
+        let mut from = 0;
+        while from < self.slabs() {
+            let most = (from + RUN).min(self.slabs());
+            let mut end = from;
+            while end < most && self.lock_unused(end, tid) {
+                end += 1;
+            }
+            if end > from {
+                let (at, n) = (self.arena + from * SLAB_BYTES, (end - from) * SLAB_BYTES);
+                // SAFETY: slabs of no class, whose locks this thread holds: no object in them is out.
+                unsafe { call3(nr::MUNMAP, at, n, 0) };
+                for i in from..end {
+                    self.slab(i).into_iter().for_each(Slab::unlock);
+                }
+            }
+            from = end.max(from + 1);
+        }
+    }
+
+    /// Locks slab `i` if it is of no class.
+    fn lock_unused(&self, i: usize, tid: u32) -> bool {
+        let Some(s) = self.slab(i) else { return false };
+        if s.is_used() || !s.try_lock(tid) {
+            return false;
+        }
+        if s.is_used() {
+            s.unlock();
+            return false;
+        }
+        true
     }
 
     pub fn slabs(&self) -> usize {

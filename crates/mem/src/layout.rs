@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -200,10 +200,15 @@ pub struct Header {
     /// Cycle count of the next look whether the service lives.
     pub service_look: AtomicU64,
     pub fifo_lock: AtomicU32,
-    /// A file whose verdict is wanted: `scan_seq` odd while one process writes the path.
+    /// Objects whose verdicts are wanted: of process `scan_pid` the file behind descriptor `scan_fd` less one, or with 0 all that it has
+    /// mapped as code. The thread that asks has the lock; requests and answers are counted. `scan_missed` is a request that was not
+    /// answered in time.
     pub scan_lock: AtomicU32,
+    pub scan_pid: AtomicU32,
+    pub scan_fd: AtomicU32,
     pub scan_wanted: AtomicU32,
     pub scan_done: AtomicU32,
+    pub scan_missed: AtomicU32,
     /// Yield back-off: factor, and per CPU the cycle count before which nobody yields.
     pub backoff: AtomicU32,
     pub noyield_until: [AtomicU64; 64],
@@ -227,9 +232,8 @@ pub struct Header {
     pub class_most: [AtomicU32; CLASSES],
     /// The table of holdings: a jumbo's unit plus one (holdings.rs).
     pub holdings: AtomicU32,
-    /// NUL-terminated paths.
+    /// A NUL-terminated path.
     pub cache_dir: [u8; 512],
-    pub scan_path: [u8; 1024],
     /// Slabs of spans that were given back to lie idle, and that were taken from those (span.rs).
     pub spans_returned: Alone,
     pub spans_taken: Alone,

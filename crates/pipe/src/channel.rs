@@ -248,6 +248,7 @@ pub enum Why {
     ReaderGone = 12,
     AnotherUsers = 13,
     Unwatched = 14,
+    Limits = 15,
 }
 
 /// What is known of those who hold a FIFO, which anybody may open.
@@ -271,7 +272,7 @@ pub const FIFO_SIZE: usize = 32768;
 impl From<u8> for Why {
     fn from(n: u8) -> Why {
         use Why::*;
-        const ALL: [Why; 15] = [
+        const ALL: [Why; 16] = [
             NotYet,
             Readiness,
             SecondReader,
@@ -287,6 +288,7 @@ impl From<u8> for Why {
             ReaderGone,
             AnotherUsers,
             Unwatched,
+            Limits,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

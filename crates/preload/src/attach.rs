@@ -9,13 +9,14 @@
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::objects::{self, Objects};
 use crate::shadow::{self, Shadow, Verdict};
-use crate::{class, exec};
+use crate::{class, exec, io, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::participants;
 use byway_sys::process;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
+use core::mem::replace;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 global_asm!(
@@ -25,9 +26,9 @@ global_asm!(
     start = sym start,
 );
 
-/// Written once, by the constructor, before any other thread runs.
+/// Written by the constructor, before any other thread runs, and when the process leaves.
 struct Joined(UnsafeCell<Option<Domain>>);
-// SAFETY: only read after `start`, which alone writes it.
+// SAFETY: written by `start` and by `stop`, while there is one thread.
 unsafe impl Sync for Joined {}
 
 static DOMAIN: Joined = Joined(UnsafeCell::new(None));
@@ -51,12 +52,20 @@ pub fn run() -> u32 {
     RUN_ID.load(Relaxed)
 }
 
-/// From now on every call runs as it stands.
+/// From now on every call runs as it stands, and the domain is mapped no further than somebody may still look into it.
 pub fn stop() {
     ACTIVE.store(false, Relaxed);
     class::forget();
-    if let Some(d) = domain() {
-        participants::leave(&d, process::getpid());
+    let Some(d) = domain() else { return };
+    participants::leave(&d, process::getpid());
+    if io::THREADS.load(Relaxed) || io::HANDLERS.load(Relaxed) {
+        // Another thread, or the call that a handler has interrupted, may be on its way out of it.
+        return d.unmap_unused(process::gettid());
+    }
+    // SAFETY: one thread, and no handler that could have interrupted a call of it. Nobody finds the domain from here on.
+    unsafe {
+        *DOMAIN.0.get() = None;
+        d.unmap();
     }
 }
 
@@ -69,7 +78,15 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         return;
     };
     let (name, run) = split(path);
+    if process::address_space_is_limited() {
+        return;
+    }
     let Ok(d) = Domain::join(&name) else { return };
+    if d.header().pid_space.load(Relaxed) != process::pid_space() {
+        // Its process ids would mean others to those who share its channels.
+        // SAFETY: nobody has it yet.
+        return unsafe { d.unmap() };
+    }
     RUN_ID.store(run, Relaxed);
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
@@ -79,10 +96,10 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         if all.late {
             crate::dispatch::look_for_handlers();
         }
-        crate::io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
+        io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
-        crate::io::look();
+        io::look();
     }
 }
 
@@ -138,15 +155,22 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
     }
     let mut shadows: [Option<(usize, Shadow)>; REWRITTEN] = [const { None }; REWRITTEN];
     let mut free = shadows.iter_mut();
+    let mut asked = false;
     for o in all.list() {
         let Some(st) = o.status() else { return false };
-        match shadow::verdict(d, o.path(), &st, Some(o.build_id())) {
+        let cached = || shadow::cached(d, &st, Some(o.build_id()));
+        let verdict = match cached() {
+            // Once, for all of them.
+            Verdict::Unknown if !replace(&mut asked, true) && request::all(d) => cached(),
+            v => v,
+        };
+        match verdict {
             Verdict::Clean => {}
             Verdict::Shadow(s) => match free.next() {
                 Some(place) => *place = Some((o.base, s)),
                 None => return false,
             },
-            Verdict::Unknown => return false,
+            Verdict::Unable | Verdict::Unknown => return false,
         }
     }
     // First what is beside the texts, then, when nothing can fail any more for want of room, the texts.

@@ -74,6 +74,9 @@ const fn classes() -> [u8; 448] {
         IO_URING_SETUP,
         CLONE3,
         CLOSE_RANGE,
+        SETRLIMIT,
+        PRLIMIT64,
+        MLOCKALL,
     ];
     let vm = [MPROTECT, MUNMAP, BRK, MREMAP, SHMDT];
     let mut i = 0;

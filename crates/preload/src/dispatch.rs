@@ -74,7 +74,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         }
         nr::CLOSE_RANGE => {
             if a2 & 2 != 0 {
-                exec::give_up_all(io::me(), Why::Passed);
+                exec::give_up_all(Why::Passed, false);
                 return RUN;
             }
             if a2 & 4 == 0 {
@@ -192,11 +192,12 @@ fn forks(f: &mut Frame) -> u32 {
     }
     if flags & CLONE_THREAD != 0 && flags & CLONE_FILES != 0 {
         io::MAY_LEND.store(false, Relaxed);
+        io::THREADS.store(true, Relaxed);
         return RUN;
     }
     if flags & CLONE_NEWPID != 0 {
         // Its process ids would mean others to those who share its channels.
-        exec::give_up_all(io::me(), Why::Credentials);
+        exec::give_up_all(Why::Credentials, false);
         return RUN;
     }
     if flags & CLONE_VM == 0 && flags & CLONE_FILES == 0 {
@@ -205,7 +206,7 @@ fn forks(f: &mut Frame) -> u32 {
         t.mode.set(tls::VFORKED);
     } else {
         // Memory without descriptors, or the reverse: no table can be right for both.
-        exec::give_up_all(io::me(), Why::Passed);
+        exec::give_up_all(Why::Passed, false);
     }
     RUN
 }
@@ -315,11 +316,11 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
                 passes(a1 + k * 64, vfork);
             }
         }
-        nr::IO_URING_SETUP => exec::give_up_all(io::me(), Why::Splice),
+        nr::IO_URING_SETUP => exec::give_up_all(Why::Splice, vfork),
         nr::PRCTL
             // PR_SET_SECCOMP, PR_SET_TSC
             if (a0 == 22 || a0 == 26) => {
-                exec::give_up_all(io::me(), Why::Credentials);
+                exec::give_up_all(Why::Credentials, vfork);
             }
         nr::SETUID
         | nr::SETGID
@@ -330,10 +331,31 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
         | nr::CHROOT
         | nr::SETNS
         | nr::SECCOMP
-        | nr::UNSHARE => exec::give_up_all(io::me(), Why::Credentials),
+        | nr::UNSHARE => exec::give_up_all(Why::Credentials, vfork),
+        nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
+            exec::give_up_all(Why::Limits, vfork);
+        }
         _ => {}
     }
     RUN
+}
+
+/// Whether the call has the kernel count what this process has mapped, the domain among it.
+///
+/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every page is made.
+fn counts_mapping(f: &Frame) -> bool {
+    const RLIMIT_AS: usize = 9;
+    const MCL_CURRENT: usize = 1;
+    let [a0, a1, a2, ..] = f.args;
+    match f.nr {
+        nr::SETRLIMIT => a0 as u32 as usize == RLIMIT_AS,
+        nr::MLOCKALL => a0 & MCL_CURRENT != 0,
+        _ => {
+            a2 != 0
+                && a1 as u32 as usize == RLIMIT_AS
+                && [0, process::getpid()].contains(&(a0 as u32))
+        }
+    }
 }
 
 /// Descriptors in the control part of a struct msghdr.
@@ -421,7 +443,7 @@ fn maps(f: &mut Frame) -> u32 {
         && f.args[3] & MAP_ANONYMOUS == 0
         && !attach::domain().is_none_or(|d| shadow::known_code(d, f.args[4]))
     {
-        exec::give_up_all(io::me(), Why::NotTakingPart);
+        exec::give_up_all(Why::NotTakingPart, false);
     }
     RUN
 }

@@ -7,7 +7,7 @@ use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
 use byway_pipe::channel::{Channel, Why};
-use byway_pipe::{Me, fifo, handback, quiet};
+use byway_pipe::{fifo, handback, quiet};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, process};
@@ -201,11 +201,11 @@ pub fn give_up(fd: usize, why: Why, vfork: bool) {
     }
 }
 
-/// This process takes no part any more.
-pub fn give_up_all(me: Option<Me>, why: Why) {
-    if me.is_none() {
-        return;
-    }
+/// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent, whose memory
+/// it uses, goes on.
+pub fn give_up_all(why: Why, vfork: bool) {
     each_fd(|fd| give_up(fd, why, true));
-    attach::stop();
+    if !vfork {
+        attach::stop();
+    }
 }

@@ -25,6 +25,8 @@ pub static HANDLERS: AtomicBool = AtomicBool::new(false);
 pub static KEEPS: AtomicBool = AtomicBool::new(false);
 /// False once there is a handler, which may leave a write by longjmp, or a second thread, which may change its buffer.
 pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
+/// True once this process has had a second thread.
+pub static THREADS: AtomicBool = AtomicBool::new(false);
 /// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
 static PULL: AtomicU8 = AtomicU8::new(0);
 static CPUS: AtomicU32 = AtomicU32::new(0);

@@ -18,6 +18,7 @@ mod fifo;
 mod handover;
 mod io;
 mod objects;
+mod request;
 mod shadow;
 mod tls;
 

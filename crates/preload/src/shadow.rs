@@ -1,17 +1,15 @@
-//! What the cache says of an object: nothing to rewrite, or the rewritten text to map in its place.
+//! What the cache says of an object: nothing to rewrite, the rewritten text to map in its place, or that it cannot take part.
 //!
 //! Invariant: a cache file counts only if it is whole and nobody else can have written it, and only for the object whose
 //! identity it is named by.
 //! unsafe: maps over libc's text while nothing but this code runs. Not here: which file an object is (objects.rs), how a text is
 //! rewritten and how the file is laid out (crates/cli/src/rewrite/image.rs).
 use crate::entry::{byway_bridge, byway_entry};
+use crate::request;
 use byway_mem::domain::Domain;
 use byway_sys::errno::failed;
 use byway_sys::file;
-use byway_sys::path::Path;
-use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
-use core::sync::atomic::Ordering::Relaxed;
 
 /// struct stat of x86-64, in words.
 pub type Status = [u64; 18];
@@ -19,6 +17,9 @@ pub type Status = [u64; 18];
 pub enum Verdict {
     Clean,
     Shadow(Shadow),
+    /// It cannot take part.
+    Unable,
+    /// Nothing yet.
     Unknown,
 }
 
@@ -34,14 +35,6 @@ impl Drop for Shadow {
     }
 }
 
-/// What the cache says of the object with status `st`; asks the run's creator once, by `path`, if it says nothing.
-pub fn verdict(d: Domain, path: &[u8], st: &Status, build_id: Option<&[u8]>) -> Verdict {
-    match cached(d, st, build_id) {
-        Verdict::Unknown if wanted(d, path) => cached(d, st, build_id),
-        v => v,
-    }
-}
-
 /// Whether the file behind `fd`, about to be mapped as code, has nothing that would need rewriting.
 pub fn known_code(d: Domain, fd: usize) -> bool {
     let mut st: Status = [0; 18];
@@ -49,16 +42,15 @@ pub fn known_code(d: Domain, fd: usize) -> bool {
     if failed(unsafe { call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0) }) {
         return false;
     }
-    let link = Path::fd(fd);
-    let mut path = [0u8; 1024];
-    // SAFETY: READLINK of a NUL-terminated path into our buffer.
-    let len = unsafe { call3(89, link.address(), path.as_mut_ptr() as usize, 1022) };
-    let path = &path[..(len.max(0) as usize) + 1];
-    matches!(verdict(d, path, &st, None), Verdict::Clean)
+    let known = match cached(d, &st, None) {
+        Verdict::Unknown if request::file(d, fd) => cached(d, &st, None),
+        v => v,
+    };
+    matches!(known, Verdict::Clean)
 }
 
-/// The cache file is named by device, inode, seconds and nanoseconds of the last change, and size, in hex.
-fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
+/// What the cache says of the object with status `st`. The cache file is named by device, inode, seconds and nanoseconds of the last change, and size, in hex.
+pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
     let mut path = [0u8; 640];
     let mut n = 0;
     for &c in d.header().cache_dir.iter().take_while(|&&c| c != 0) {
@@ -112,75 +104,8 @@ fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
     match file.head.kind {
         0 => Verdict::Clean,
         1 => Verdict::Shadow(file),
-        _ => Verdict::Unknown,
+        _ => Verdict::Unable,
     }
-}
-
-/// Has the run's creator look at a file; true when it has answered.
-fn wanted(d: Domain, path: &[u8]) -> bool {
-    let h = d.header();
-    if path.len() >= h.scan_path.len()
-        || path[0] != b'/'
-        || process::is_dead(h.creator.load(Relaxed))
-    {
-        return false;
-    }
-    let me = process::gettid();
-    for _ in 0..2000 {
-        let owner = h.scan_lock.load(Relaxed);
-        // ORDER: the path is written between taking the lock and raising `scan_wanted`.
-        if owner == 0
-            && h.scan_lock
-                .compare_exchange(0, me, core::sync::atomic::Ordering::AcqRel, Relaxed)
-                .is_ok()
-        {
-            let real = resolve(path);
-            let p = h.scan_path.as_ptr() as *mut u8;
-            for (k, &c) in real.0[..real.1].iter().enumerate() {
-                // SAFETY: inside the field; the lock makes us the only writer.
-                unsafe { p.add(k).write_volatile(c) };
-            }
-            // ORDER: the path before the request.
-            let ticket = h
-                .scan_wanted
-                .fetch_add(1, core::sync::atomic::Ordering::Release)
-                + 1;
-            // SAFETY: FUTEX_WAKE of a word in the domain.
-            unsafe { call3(nr::FUTEX, h.scan_wanted.as_ptr() as usize, 1, 1) };
-            let mut done = false;
-            for _ in 0..4000 {
-                // ORDER: the cache file was written before the answer.
-                if h.scan_done.load(core::sync::atomic::Ordering::Acquire) == ticket {
-                    done = true;
-                    break;
-                }
-                process::nap(200);
-            }
-            // ORDER: the next writer of the path comes after us.
-            h.scan_lock.store(0, core::sync::atomic::Ordering::Release);
-            return done;
-        }
-        if owner != 0 && process::is_dead(owner) {
-            let _ = h.scan_lock.compare_exchange(owner, 0, Relaxed, Relaxed);
-        }
-        process::nap(200);
-    }
-    false
-}
-
-/// The path as another process can open it: /proc/self/exe by its target.
-fn resolve(path: &[u8]) -> ([u8; 1024], usize) {
-    let mut out = [0u8; 1024];
-    if path == b"/proc/self/exe\0" {
-        // SAFETY: READLINK of a NUL-terminated path into our buffer.
-        let n = unsafe { call3(89, path.as_ptr() as usize, out.as_mut_ptr() as usize, 1023) };
-        if n > 0 {
-            return (out, n as usize + 1);
-        }
-    }
-    let n = path.len().min(1024);
-    out[..n].copy_from_slice(&path[..n]);
-    (out, n)
 }
 
 /// Longest build-id that a file keeps; of a longer one the beginning.

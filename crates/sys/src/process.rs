@@ -83,6 +83,26 @@ pub fn is_gone(pid: u32) -> bool {
     events & file::POLLIN != 0
 }
 
+/// The number of this process's pid name space; 0 where /proc does not say.
+pub fn pid_space() -> u64 {
+    let mut st = [0u64; 18];
+    let path = c"/proc/self/ns/pid".as_ptr() as usize;
+    // SAFETY: STAT of a NUL-terminated path; `st` has the size of struct stat.
+    let r = unsafe { call3(nr::STAT, path, st.as_mut_ptr() as usize, 0) };
+    if failed(r) { 0 } else { st[1] }
+}
+
+/// Whether there is a limit on what this process may map (RLIMIT_AS). On doubt there is.
+pub fn address_space_is_limited() -> bool {
+    const RLIMIT_AS: usize = 9;
+    const INFINITY: u64 = u64::MAX;
+    let mut limit = [0u64; 2];
+    let to = limit.as_mut_ptr() as usize;
+    // SAFETY: `limit` has the layout of struct rlimit64.
+    unsafe { call6(nr::PRLIMIT64, 0, RLIMIT_AS, 0, to, 0, 0) };
+    limit[0] != INFINITY
+}
+
 /// Sleeps for about `us` microseconds; a signal ends it early.
 pub fn nap(us: u64) {
     let ts: [u64; 2] = [us / 1_000_000, us % 1_000_000 * 1000];

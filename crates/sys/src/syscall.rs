@@ -15,6 +15,7 @@ pub mod nr {
     pub const WRITE: usize = 1;
     pub const OPEN: usize = 2;
     pub const CLOSE: usize = 3;
+    pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
     pub const POLL: usize = 7;
     pub const MMAP: usize = 9;
@@ -56,7 +57,10 @@ pub mod nr {
     pub const SETREGID: usize = 114;
     pub const SETRESUID: usize = 117;
     pub const SETRESGID: usize = 119;
+    pub const SIGALTSTACK: usize = 131;
+    pub const MLOCKALL: usize = 151;
     pub const PRCTL: usize = 157;
+    pub const SETRLIMIT: usize = 160;
     pub const CHROOT: usize = 161;
     pub const GETTID: usize = 186;
     pub const MEMBARRIER: usize = 324;
@@ -82,6 +86,7 @@ pub mod nr {
     pub const PIPE2: usize = 293;
     pub const PREADV: usize = 295;
     pub const PWRITEV: usize = 296;
+    pub const PRLIMIT64: usize = 302;
     pub const SENDMMSG: usize = 307;
     pub const SETNS: usize = 308;
     pub const PROCESS_VM_READV: usize = 310;
