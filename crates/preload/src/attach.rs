@@ -9,7 +9,7 @@
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::objects::{self, Objects};
 use crate::shadow::{self, Shadow, Verdict};
-use crate::{class, exec, io, request};
+use crate::{class, environment, exec, io, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::participants;
@@ -97,6 +97,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
             crate::dispatch::look_for_handlers();
         }
         io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
+        environment::USER.store(process::geteuid(), Relaxed);
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
         io::look();

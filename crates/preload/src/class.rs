@@ -1,7 +1,7 @@
 //! Which system calls the entry code looks at.
 //!
 //! Invariant: a call that is not named here runs at libc's own instruction, as it is; once the process takes no part any more
-//! none is named.
+//! only an exec is.
 //! Not here: what becomes of one that is (dispatch.rs).
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -17,10 +17,13 @@ pub static CLASS: [AtomicU8; 448] = {
     c
 };
 
-/// From now on none is looked at: also not one that the entry code would make by itself, with what it does after it.
+/// From now on none is looked at but an exec: also not one that the entry code would make by itself, with what it does after it.
 pub fn forget() {
-    for c in &CLASS {
-        c.store(0, Relaxed);
+    use byway_sys::syscall::nr::{EXECVE, EXECVEAT};
+    for (nr, c) in CLASS.iter().enumerate() {
+        if !matches!(nr, EXECVE | EXECVEAT) {
+            c.store(0, Relaxed);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! back. Everything that is not known here runs as it stands.
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN, VM_EPOCH};
+use crate::environment::{self, Copy};
 use crate::{access, attach, exec, fdtable, fifo, io, shadow, tls};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
@@ -15,6 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 const EPOCH: usize = 20;
 const EXEC: usize = 21;
 
+const AT_FDCWD: usize = -100isize as usize;
+
 const CLONE_VM: usize = 0x100;
 const CLONE_FILES: usize = 0x400;
 const CLONE_VFORK: usize = 0x4000;
@@ -24,13 +27,17 @@ const CLONE_NEWPID: usize = 0x2000_0000;
 /// Decides one call. The answer is `DONE`, `RUN` or `THEN` (make `f.sub`, then ask `after`).
 pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     if !attach::active() {
-        return RUN;
+        return match f.nr {
+            nr::EXECVE | nr::EXECVEAT => execs(f),
+            _ => RUN,
+        };
     }
     let t = tls::get();
     if t.mode.get() != 0 {
         let tid = process::gettid();
         if tid == t.tid.get() {
             t.mode.set(0);
+            t.copy.replace(Copy::NONE).give_back();
         } else if t.mode.get() == tls::VFORKED {
             return vfork_child(f);
         } else {
@@ -120,7 +127,10 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         }
         EXEC => {
             // Only a failed exec comes back.
-            exec::enter_image();
+            tls::get().copy.replace(Copy::NONE).give_back();
+            if attach::active() {
+                exec::enter_image();
+            }
             DONE
         }
         _ => io::resume(f),
@@ -217,8 +227,21 @@ fn execs(f: &mut Frame) -> u32 {
         f.result = ENOENT;
         return DONE;
     }
-    exec::leave_image();
-    same(f, EXEC)
+    if attach::active() {
+        exec::leave_image();
+    }
+    let (dir, path, envp) = match f.nr {
+        nr::EXECVE => (AT_FDCWD, 0, 2),
+        _ => (f.args[0], 1, 3),
+    };
+    let copy = environment::bare(dir, f.args[path], f.args[envp]);
+    let then = same(f, EXEC);
+    if let Some(copy) = copy {
+        f.sub[1 + envp] = copy.address();
+        // One that is there is of a vfork child before.
+        tls::get().copy.replace(copy).give_back();
+    }
+    then
 }
 
 /// A child that shares our memory but not our descriptors: every pipe it uses goes to the kernel.
@@ -331,7 +354,10 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
         | nr::CHROOT
         | nr::SETNS
         | nr::SECCOMP
-        | nr::UNSHARE => exec::give_up_all(Why::Credentials, vfork),
+        | nr::UNSHARE => {
+            environment::MOVED.store(true, Relaxed);
+            exec::give_up_all(Why::Credentials, vfork);
+        }
         nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
             exec::give_up_all(Why::Limits, vfork);
         }

@@ -12,6 +12,7 @@ mod attach;
 mod class;
 mod dispatch;
 mod entry;
+mod environment;
 mod exec;
 mod fdtable;
 mod fifo;

@@ -5,6 +5,7 @@
 //! unsafe: reads the loader's lists and what the objects have in memory. Not here: what is known of a file (shadow.rs).
 //! Source: proc(5), `/proc/PID/maps`; dl_iterate_phdr(3); elf(5).
 use crate::attach::text;
+use crate::environment;
 use crate::shadow::Status;
 use byway_sys::errno::failed;
 use byway_sys::file;
@@ -12,6 +13,7 @@ use byway_sys::mappings::{self, Mapping};
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering::Relaxed;
 
 global_asm!(".weak dl_iterate_phdr");
 
@@ -138,7 +140,6 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
     let mut o = NOTHING;
     o.base = info.addr;
     o.name = info.name;
-    o.own = name.ends_with(b"libbyway_preload.so\0");
     // SAFETY: the loader's copy of the program headers.
     let headers = unsafe { core::slice::from_raw_parts(info.phdr, info.phnum as usize) };
     const LOAD: u32 = 1;
@@ -156,6 +157,7 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
             readable && at >= from && size <= n && at - from <= n - size
         })
     };
+    let mut early = false;
     for h in headers {
         let (kind, flags) = (h[0] as u32, h[0] >> 32);
         let (at, size) = place(h);
@@ -164,14 +166,19 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
             o.text = at & !4095;
             o.offset = h[1] as usize & !4095;
             o.end = (at + size).next_multiple_of(4096);
+            if (o.text..o.end).contains(&(note as *const () as usize)) {
+                o.own = true;
+                environment::OWN.store(info.name.cast_mut(), Relaxed);
+            }
         } else if kind == NOTE && o.build_id_len == 0 && is_loaded(h) {
             // SAFETY: in a segment that is loaded and can be read.
             unsafe { find_build_id(&mut o, at, size) };
-        } else if kind == DYNAMIC && !o.own && is_loaded(h) {
+        } else if kind == DYNAMIC && is_loaded(h) {
             // SAFETY: as above.
-            out.late |= unsafe { runs_early(at, size) };
+            early = unsafe { runs_early(at, size) };
         }
     }
+    out.late |= early && !o.own;
     out.list[out.n].write(o);
     out.n += 1;
     0

@@ -3,6 +3,7 @@
 //! Invariant: zero is the right start for a new thread. A vfork child shares its parent's block while the parent
 //! sleeps, which is how it is told from the parent: the thread id in the block is not its own.
 //! Not here: anything that outlives a thread.
+use crate::environment::Copy;
 use byway_pipe::lease::WriteLease;
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
@@ -36,6 +37,8 @@ pub struct Tls {
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
+    /// What a vfork child of this thread has used for its new image.
+    pub copy: Cell<Copy>,
     /// Of the thread's last write that went straight through. A read has none: its pipe may be another one by the next.
     wrote: UnsafeCell<WriteLease>,
 }

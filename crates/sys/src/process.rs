@@ -19,6 +19,12 @@ pub fn getpid() -> u32 {
     unsafe { call3(nr::GETPID, 0, 0, 0) as u32 }
 }
 
+/// The effective user id.
+pub fn geteuid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call3(nr::GETEUID, 0, 0, 0) as u32 }
+}
+
 /// Whether thread `tid` has ended: no such task, or a zombie that its parent has not reaped.
 ///
 /// LINUX kill(2) with signal 0 finds zombies alive, so the state letter of /proc/TID/stat is asked as well.

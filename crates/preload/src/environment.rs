@@ -1,0 +1,244 @@
+//! The environment of a new image that must not load this library.
+//!
+//! Invariant: the caller's own array and strings stay as they are: a vfork child has its parent's memory. Without a reason the caller's
+//! environment goes on as it is.
+//! unsafe: reads files' headers, and the caller's environment once the kernel says that it can be read.
+//! Not here: what becomes of pipes over an exec (exec.rs). Source: elf(5), ld.so(8), execve(2).
+use crate::access;
+use crate::attach::text;
+use byway_sys::errno::failed;
+use byway_sys::file;
+use byway_sys::process;
+use byway_sys::syscall::{call3, call6, nr};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
+
+/// This library's name, as the loader has it from LD_PRELOAD.
+pub static OWN: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// The effective user at the start.
+pub static USER: AtomicU32 = AtomicU32::new(0);
+/// Whether this process, or a vfork child of it, has changed ids, root or name spaces.
+pub static MOVED: AtomicBool = AtomicBool::new(false);
+
+const AT_FDCWD: usize = -100isize as usize;
+const O_CLOEXEC: usize = 0o2000000;
+const O_NONBLOCK: usize = 0o4000;
+const VARIABLE: &[u8] = b"LD_PRELOAD=";
+/// Longest value that is taken apart.
+const VALUE: usize = 4096;
+
+/// A copy of an environment, until it is given back.
+#[derive(Clone, Copy)]
+pub struct Copy {
+    at: usize,
+    bytes: usize,
+}
+
+impl Copy {
+    pub const NONE: Copy = Copy { at: 0, bytes: 0 };
+
+    /// As execve(2) wants it.
+    pub fn address(self) -> usize {
+        self.at
+    }
+
+    /// Takes it out of memory.
+    pub fn give_back(self) {
+        if self.bytes != 0 {
+            // SAFETY: a mapping of `without`, which nobody uses any more.
+            unsafe { call3(nr::MUNMAP, self.at, self.bytes, 0) };
+        }
+    }
+}
+
+/// The environment at `envp` without this library, if the program at `path` (below `dir`) must not load it.
+pub fn bare(dir: usize, path: usize, envp: usize) -> Option<Copy> {
+    let own = OWN.load(Relaxed);
+    if own.is_null() {
+        return None;
+    }
+    // LINUX capabilities(7): what a changed user may still open the new image may not. Another user joins no domain anyway.
+    let cannot = || process::geteuid() != USER.load(Relaxed) || !can_open(own as usize);
+    if MOVED.load(Relaxed) && cannot() || wants_to_be_first(dir, path) {
+        without(envp, text(own))
+    } else {
+        None
+    }
+}
+
+fn can_open(path: usize) -> bool {
+    let fd = open(AT_FDCWD, path);
+    fd.inspect(|&fd| file::close(fd)).is_some()
+}
+
+fn open(dir: usize, path: usize) -> Option<usize> {
+    let how = O_CLOEXEC | O_NONBLOCK;
+    // SAFETY: OPENAT checks the path.
+    let fd = unsafe { call6(nr::OPENAT, dir, path, how, 0, 0, 0) };
+    (!failed(fd)).then_some(fd as usize)
+}
+
+/// Reads at `offset`; how many bytes.
+fn read(fd: usize, buf: &mut [u8], offset: usize) -> usize {
+    const PREAD64: usize = 17;
+    // SAFETY: into our buffer.
+    let n = unsafe {
+        call6(
+            PREAD64,
+            fd,
+            buf.as_mut_ptr() as usize,
+            buf.len(),
+            offset,
+            0,
+            0,
+        )
+    };
+    n.max(0) as usize
+}
+
+/// Whether the program at `path` brings a runtime that ends it unless it is the first of all libraries: AddressSanitizer's. Such a program
+/// has it as its first one.
+fn wants_to_be_first(dir: usize, path: usize) -> bool {
+    const SCRIPTS: usize = 4;
+    let mut name = [0u8; 256];
+    let mut next = (dir, path);
+    for _ in 0..=SCRIPTS {
+        let Some(fd) = open(next.0, next.1) else {
+            return false;
+        };
+        let mut head = [0u8; 1024];
+        let n = read(fd, &mut head, 0);
+        let found = if head.starts_with(b"\x7fELF\x02") {
+            first_needed(fd, &mut head, n)
+                .is_some_and(|n| n.starts_with(b"libasan.so") || n.starts_with(b"libclang_rt.asan"))
+        } else {
+            false
+        };
+        file::close(fd);
+        if !head.starts_with(b"#!") {
+            return found;
+        }
+        // LINUX execve(2): the interpreter's path ends at a blank.
+        let line = head[2..n].trim_ascii_start();
+        let end = line
+            .iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(line.len());
+        if end == 0 || end >= name.len() {
+            return false;
+        }
+        name[..end].copy_from_slice(&line[..end]);
+        name[end] = 0;
+        next = (AT_FDCWD, name.as_ptr() as usize);
+    }
+    false
+}
+
+/// The name that an ELF file's first DT_NEEDED has, or its beginning. `head` has the file's first `n` bytes.
+fn first_needed(fd: usize, head: &mut [u8; 1024], n: usize) -> Option<&[u8]> {
+    const HEADER: usize = 64;
+    const SIZE: usize = 56;
+    const LOAD: u32 = 1;
+    const DYNAMIC: u32 = 2;
+    const NEEDED: u64 = 1;
+    const STRTAB: u64 = 5;
+    let word = |b: &[u8], at: usize| Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?));
+    let at = word(head, 32)? as usize;
+    let many = u16::from_le_bytes(head.get(56..58)?.try_into().ok()?) as usize;
+    if at < HEADER || at.checked_add(many * SIZE)? > n {
+        return None;
+    }
+    let segment = |k: usize| {
+        let h = &head[at + k * SIZE..][..SIZE];
+        Some((
+            u32::from_le_bytes(h[..4].try_into().ok()?),
+            word(h, 8)?,
+            word(h, 16)?,
+            word(h, 32)?,
+        ))
+    };
+    let mut table = [0u8; 1024];
+    let (_, offset, ..) = (0..many).filter_map(segment).find(|s| s.0 == DYNAMIC)?;
+    let got = read(fd, &mut table, offset as usize);
+    let entries = table[..got].chunks_exact(16);
+    let value = |tag: u64| {
+        entries
+            .clone()
+            .find(|e| word(e, 0) == Some(tag))
+            .and_then(|e| word(e, 8))
+    };
+    let (needed, strings) = (value(NEEDED)?, value(STRTAB)?);
+    let holds = |s: &(u32, u64, u64, u64)| s.0 == LOAD && strings >= s.2 && strings - s.2 < s.3;
+    let (_, offset, vaddr, _) = (0..many).filter_map(segment).find(holds)?;
+    let name = (strings - vaddr).checked_add(offset)?.checked_add(needed)?;
+    let got = read(fd, &mut head[..32], name as usize);
+    Some(&head[..got.min(32)])
+}
+
+/// A copy of the environment without `own` in LD_PRELOAD; None if it is not there, or cannot be read.
+fn without(envp: usize, own: &[u8]) -> Option<Copy> {
+    let entry = |k: usize| {
+        let at = envp.checked_add(k * 8)?;
+        // SAFETY: asked for.
+        access::allowed(at, 8, false).then(|| unsafe { (at as *const usize).read_unaligned() })
+    };
+    let mut many = 0;
+    let mut preload = None;
+    loop {
+        let p = entry(many)?;
+        if p == 0 {
+            break;
+        }
+        if preload.is_none() && access::allowed(p, VARIABLE.len(), false) {
+            // SAFETY: asked for.
+            let begin = unsafe { core::slice::from_raw_parts(p as *const u8, VARIABLE.len()) };
+            preload = (begin == VARIABLE).then_some(many);
+        }
+        many += 1;
+    }
+    let preload = preload?;
+    let bytes = ((many + 1) * 8 + VARIABLE.len() + VALUE).next_multiple_of(4096);
+    // SAFETY: a new mapping.
+    let at = unsafe { call6(nr::MMAP, 0, bytes, 3, 0x22, usize::MAX, 0) };
+    if failed(at) {
+        return None;
+    }
+    let copy = Copy {
+        at: at as usize,
+        bytes,
+    };
+    // SAFETY: room for the pointers, their end and the string; nobody else has the mapping.
+    let (list, value) = unsafe {
+        let list = core::slice::from_raw_parts_mut(copy.at as *mut usize, many + 1);
+        let value = (copy.at + (many + 1) * 8) as *mut u8;
+        (
+            list,
+            core::slice::from_raw_parts_mut(value, VARIABLE.len() + VALUE),
+        )
+    };
+    for (k, to) in list[..many].iter_mut().enumerate() {
+        *to = entry(k).unwrap_or(0);
+    }
+    value[..VARIABLE.len()].copy_from_slice(VARIABLE);
+    let mut n = VARIABLE.len();
+    let old = &text(list[preload] as *const u8)[VARIABLE.len()..];
+    let own = &own[..own.len() - 1];
+    // LINUX ld.so(8): separated by spaces or colons.
+    for item in old[..old.len() - 1].split(|c| matches!(c, b':' | b' ')) {
+        if item.is_empty() || item == own || n + item.len() + 2 > value.len() {
+            continue;
+        }
+        if n > VARIABLE.len() {
+            value[n] = b':';
+            n += 1;
+        }
+        value[n..n + item.len()].copy_from_slice(item);
+        n += item.len();
+    }
+    if n > VARIABLE.len() {
+        list[preload] = value.as_ptr() as usize;
+    } else {
+        list[preload..].rotate_left(1);
+        list[many - 1] = 0;
+    }
+    Some(copy)
+}
