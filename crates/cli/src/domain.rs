@@ -260,6 +260,9 @@ impl Run {
             Why::Limits => {
                 "; then the kernel's: a program limits or locks its memory (RLIMIT_AS, mlockall)"
             }
+            Why::Stack => {
+                "; then the kernel's: a program's handlers have a small stack (sigaltstack)"
+            }
             Why::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(

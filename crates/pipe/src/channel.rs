@@ -249,6 +249,7 @@ pub enum Why {
     AnotherUsers = 13,
     Unwatched = 14,
     Limits = 15,
+    Stack = 16,
 }
 
 /// What is known of those who hold a FIFO, which anybody may open.
@@ -272,7 +273,7 @@ pub const FIFO_SIZE: usize = 32768;
 impl From<u8> for Why {
     fn from(n: u8) -> Why {
         use Why::*;
-        const ALL: [Why; 16] = [
+        const ALL: [Why; 17] = [
             NotYet,
             Readiness,
             SecondReader,
@@ -289,6 +290,7 @@ impl From<u8> for Why {
             AnotherUsers,
             Unwatched,
             Limits,
+            Stack,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

@@ -10,7 +10,7 @@ use crate::Me;
 use crate::channel::{Channel, FIFO_SIZE, Why};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
-use crate::ring::{RING_CLUSTERS, Ring, SLACK, SMALLEST};
+use crate::ring::{CLUSTER, RING_CLUSTERS, Ring, SLACK, SMALLEST};
 use crate::word::{H, T};
 use crate::{clusters, lock, policy, quiet};
 use byway_sys::errno::{EBADF, EMFILE, Ret, failed};
@@ -37,14 +37,9 @@ pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
 /// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, a stranger who has just opened a FIFO could read
 /// between them, and would miss what the first has taken.
 fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
-    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
-    let c = runs(ring, at, n, &mut v);
-    if c == 0 {
-        return 0;
-    }
     // SAFETY: the places are free and ours; the runs lie inside clusters of the ring.
-    let k = unsafe { call3(nr::READV, tmp, v.as_ptr() as usize, c) };
-    k.max(0) as usize
+    let read = |v: &[Iov]| unsafe { call3(nr::READV, tmp, v.as_ptr() as usize, v.len()) };
+    with_runs(ring, at, n, read).map_or(0, |k| k.max(0) as usize)
 }
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
@@ -356,22 +351,42 @@ fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
 
 /// Writes [r, r + n) of the ring into the pipe `fd`; asks `more` where it does not take it.
 pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut(usize) -> bool) {
-    let mut v = [Iov { base: 0, len: 0 }; RING_CLUSTERS + 1];
     let mut left = n;
     while left > 0 {
-        let c = runs(ring, r + (n - left) as u64, left, &mut v);
-        if c == 0 {
+        // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
+        let write = |v: &[Iov]| unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, v.len()) };
+        let Some(k) = with_runs(ring, r + (n - left) as u64, left, write) else {
             // No cluster where bytes should be: a state that none of us writes.
             break;
-        }
-        // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
-        let k = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
+        };
         if k > 0 {
             left -= k as usize;
         } else if !more(left) {
             break;
         }
     }
+}
+
+/// Makes one kernel call with the runs of [at, at + n); None if there are none. Most rings are small, and so may the stack be: a handler's own.
+fn with_runs(ring: Ring, at: u64, n: usize, mut call: impl FnMut(&[Iov]) -> Ret) -> Option<Ret> {
+    const FEW: usize = 16;
+    if n <= FEW * CLUSTER {
+        runs_of::<{ FEW + 2 }>(ring, at, n, &mut call)
+    } else {
+        runs_of::<{ RING_CLUSTERS + 1 }>(ring, at, n, &mut call)
+    }
+}
+
+#[inline(never)]
+fn runs_of<const N: usize>(
+    ring: Ring,
+    at: u64,
+    n: usize,
+    call: &mut dyn FnMut(&[Iov]) -> Ret,
+) -> Option<Ret> {
+    let mut v = [Iov { base: 0, len: 0 }; N];
+    let c = runs(ring, at, n, &mut v);
+    (c > 0).then(|| call(&v[..c]))
 }
 
 /// The runs of [at, at + n), for one kernel call; how many.

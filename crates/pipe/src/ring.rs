@@ -22,7 +22,7 @@ pub const RING_CLUSTERS: usize = RING_MOST / CLUSTER;
 pub const DIRECT: usize = 16;
 /// Entries of such a cluster, of which a ring uses what it has.
 const INDIRECT: usize = Class::Cluster.bytes() / size_of::<AtomicU32>();
-const CLUSTER: usize = Class::Jumbo.bytes();
+pub const CLUSTER: usize = Class::Jumbo.bytes();
 /// A lap is the ring's size, or twice that, so many times at most.
 const LAPS_MOST: u8 = 10;
 

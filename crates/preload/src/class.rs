@@ -1,7 +1,7 @@
 //! Which system calls the entry code looks at.
 //!
 //! Invariant: a call that is not named here runs at libc's own instruction, as it is; once the process takes no part any more
-//! only an exec is.
+//! only those that concern the next image are.
 //! Not here: what becomes of one that is (dispatch.rs).
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -17,14 +17,20 @@ pub static CLASS: [AtomicU8; 448] = {
     c
 };
 
-/// From now on none is looked at but an exec: also not one that the entry code would make by itself, with what it does after it.
+/// From now on none is looked at but what concerns the next image: also not one that the entry code would make by itself, with what
+/// it does after it.
 pub fn forget() {
-    use byway_sys::syscall::nr::{EXECVE, EXECVEAT};
+    use byway_sys::syscall::nr::{EXECVE, EXECVEAT, SIGALTSTACK};
     for (nr, c) in CLASS.iter().enumerate() {
-        if !matches!(nr, EXECVE | EXECVEAT) {
+        if !matches!(nr, EXECVE | EXECVEAT | SIGALTSTACK) {
             c.store(0, Relaxed);
         }
     }
+}
+
+/// From now on none is looked at.
+pub fn forget_all() {
+    CLASS.iter().for_each(|c| c.store(0, Relaxed));
 }
 
 const fn classes() -> [u8; 448] {
@@ -80,6 +86,7 @@ const fn classes() -> [u8; 448] {
         SETRLIMIT,
         PRLIMIT64,
         MLOCKALL,
+        SIGALTSTACK,
     ];
     let vm = [MPROTECT, MUNMAP, BRK, MREMAP, SHMDT];
     let mut i = 0;

@@ -5,7 +5,7 @@
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN, VM_EPOCH};
 use crate::environment::{self, Copy};
-use crate::{access, attach, exec, fdtable, fifo, io, shadow, tls};
+use crate::{access, attach, class, exec, fdtable, fifo, io, shadow, tls};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Why};
 use byway_sys::errno::{ENOENT, failed};
@@ -29,6 +29,10 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     if !attach::active() {
         return match f.nr {
             nr::EXECVE | nr::EXECVEAT => execs(f),
+            nr::SIGALTSTACK if is_small(f.args[0]) => {
+                class::forget_all();
+                RUN
+            }
             _ => RUN,
         };
     }
@@ -358,12 +362,31 @@ fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
             environment::MOVED.store(true, Relaxed);
             exec::give_up_all(Why::Credentials, vfork);
         }
+        nr::SIGALTSTACK if !vfork && is_small(a0) => {
+            exec::give_up_all(Why::Stack, false);
+            class::forget_all();
+        }
         nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
             exec::give_up_all(Why::Limits, vfork);
         }
         _ => {}
     }
     RUN
+}
+
+/// Whether a handler's stack as the struct stack_t at `p` has it is too small for what is done beside the kernel's call.
+///
+/// LINUX sigaltstack(2): the kernel puts the registers there first; with the widest that it saves without being asked 3.4 KiB.
+fn is_small(p: usize) -> bool {
+    const REGISTERS: usize = 3584;
+    const OURS: usize = 4096;
+    if p == 0 || !access::allowed(p, 24, false) {
+        return false;
+    }
+    // SAFETY: checked; struct stack_t is address, flags, size.
+    let [_, flags, size] = unsafe { (p as *const [usize; 3]).read_unaligned() };
+    const SS_DISABLE: usize = 2;
+    flags & SS_DISABLE == 0 && size < REGISTERS + OURS
 }
 
 /// Whether the call has the kernel count what this process has mapped, the domain among it.

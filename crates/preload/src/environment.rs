@@ -51,6 +51,7 @@ impl Copy {
 }
 
 /// The environment at `envp` without this library, if the program at `path` (below `dir`) must not load it.
+#[inline(never)]
 pub fn bare(dir: usize, path: usize, envp: usize) -> Option<Copy> {
     let own = OWN.load(Relaxed);
     if own.is_null() {
@@ -95,83 +96,100 @@ fn read(fd: usize, buf: &mut [u8], offset: usize) -> usize {
     n.max(0) as usize
 }
 
+/// Bytes that are read of a file's begin (header and thirteen segments), and of its dynamic table at a time: a handler's stack may be
+/// small.
+const HEAD: usize = 64 + 13 * SEGMENT;
+const PIECE: usize = 256;
+/// Size of an entry of the table of segments.
+const SEGMENT: usize = 56;
+
 /// Whether the program at `path` brings a runtime that ends it unless it is the first of all libraries: AddressSanitizer's. Such a program
 /// has it as its first one.
 fn wants_to_be_first(dir: usize, path: usize) -> bool {
     const SCRIPTS: usize = 4;
-    let mut name = [0u8; 256];
+    let mut head = [0u8; HEAD];
     let mut next = (dir, path);
     for _ in 0..=SCRIPTS {
         let Some(fd) = open(next.0, next.1) else {
             return false;
         };
-        let mut head = [0u8; 1024];
         let n = read(fd, &mut head, 0);
-        let found = if head.starts_with(b"\x7fELF\x02") {
-            first_needed(fd, &mut head, n)
-                .is_some_and(|n| n.starts_with(b"libasan.so") || n.starts_with(b"libclang_rt.asan"))
-        } else {
-            false
-        };
+        let first = is_elf(&head).then(|| first_needed(fd, &head)).flatten();
         file::close(fd);
         if !head.starts_with(b"#!") {
-            return found;
+            return first.is_some_and(|n| {
+                n.starts_with(b"libasan.so") || n.starts_with(b"libclang_rt.asan")
+            });
         }
         // LINUX execve(2): the interpreter's path ends at a blank.
-        let line = head[2..n].trim_ascii_start();
-        let end = line
+        let skip = head[2..n]
             .iter()
-            .position(u8::is_ascii_whitespace)
-            .unwrap_or(line.len());
-        if end == 0 || end >= name.len() {
+            .take_while(|c| c.is_ascii_whitespace())
+            .count();
+        let begin = 2 + skip;
+        let Some(len) = head[begin..n].iter().position(u8::is_ascii_whitespace) else {
             return false;
-        }
-        name[..end].copy_from_slice(&line[..end]);
-        name[end] = 0;
-        next = (AT_FDCWD, name.as_ptr() as usize);
+        };
+        head[begin + len] = 0;
+        next = (AT_FDCWD, head[begin..].as_ptr() as usize);
     }
     false
 }
 
-/// The name that an ELF file's first DT_NEEDED has, or its beginning. `head` has the file's first `n` bytes.
-fn first_needed(fd: usize, head: &mut [u8; 1024], n: usize) -> Option<&[u8]> {
-    const HEADER: usize = 64;
-    const SIZE: usize = 56;
-    const LOAD: u32 = 1;
-    const DYNAMIC: u32 = 2;
+fn is_elf(head: &[u8]) -> bool {
+    head.starts_with(b"\x7fELF\x02")
+}
+
+/// The beginning of the name that an ELF file's first DT_NEEDED has. `head`: how the file begins.
+fn first_needed(fd: usize, head: &[u8; HEAD]) -> Option<[u8; 32]> {
+    const LOAD: u64 = 1;
+    const DYNAMIC: u64 = 2;
     const NEEDED: u64 = 1;
     const STRTAB: u64 = 5;
-    let word = |b: &[u8], at: usize| Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?));
+    /// A program has some thirty.
+    const ENTRIES: u64 = 256;
     let at = word(head, 32)? as usize;
-    let many = u16::from_le_bytes(head.get(56..58)?.try_into().ok()?) as usize;
-    if at < HEADER || at.checked_add(many * SIZE)? > n {
-        return None;
-    }
+    let many = (word(head, 56)? & 0xffff) as usize;
     let segment = |k: usize| {
-        let h = &head[at + k * SIZE..][..SIZE];
+        let h = head.get(at.checked_add(k * SEGMENT)?..)?.get(..SEGMENT)?;
         Some((
-            u32::from_le_bytes(h[..4].try_into().ok()?),
+            word(h, 0)? & 0xffff_ffff,
             word(h, 8)?,
             word(h, 16)?,
             word(h, 32)?,
         ))
     };
-    let mut table = [0u8; 1024];
-    let (_, offset, ..) = (0..many).filter_map(segment).find(|s| s.0 == DYNAMIC)?;
-    let got = read(fd, &mut table, offset as usize);
-    let entries = table[..got].chunks_exact(16);
-    let value = |tag: u64| {
-        entries
-            .clone()
-            .find(|e| word(e, 0) == Some(tag))
-            .and_then(|e| word(e, 8))
-    };
-    let (needed, strings) = (value(NEEDED)?, value(STRTAB)?);
-    let holds = |s: &(u32, u64, u64, u64)| s.0 == LOAD && strings >= s.2 && strings - s.2 < s.3;
-    let (_, offset, vaddr, _) = (0..many).filter_map(segment).find(holds)?;
-    let name = (strings - vaddr).checked_add(offset)?.checked_add(needed)?;
-    let got = read(fd, &mut head[..32], name as usize);
-    Some(&head[..got.min(32)])
+    let segments = || (0..many).map_while(segment);
+    let (_, table, _, size) = segments().find(|s| s.0 == DYNAMIC)?;
+    let (mut needed, mut strings) = (None, None);
+    let mut piece = [0u8; PIECE];
+    let mut offset = 0;
+    while offset < size.min(16 * ENTRIES) && (needed.is_none() || strings.is_none()) {
+        let got = read(fd, &mut piece, (table + offset) as usize);
+        for e in piece[..got].chunks_exact(16) {
+            match word(e, 0)? {
+                NEEDED if needed.is_none() => needed = word(e, 8),
+                STRTAB => strings = word(e, 8),
+                _ => {}
+            }
+        }
+        // A program that needs nothing first needs nothing.
+        needed?;
+        offset += PIECE as u64;
+    }
+    let strings = strings?;
+    let holds = |s: &(u64, u64, u64, u64)| s.0 == LOAD && strings >= s.2 && strings - s.2 < s.3;
+    let (_, offset, vaddr, _) = segments().find(holds)?;
+    let at = (strings - vaddr)
+        .checked_add(offset)?
+        .checked_add(needed?)?;
+    let mut name = [0u8; 32];
+    read(fd, &mut name, at as usize);
+    Some(name)
+}
+
+fn word(b: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// A copy of the environment without `own` in LD_PRELOAD; None if it is not there, or cannot be read.

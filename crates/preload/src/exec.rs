@@ -17,7 +17,8 @@ use core::sync::atomic::Ordering::Relaxed;
 fn each_fd(mut f: impl FnMut(usize)) {
     // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
     let path = b"/proc/thread-self/fd\0";
-    let mut buf = [0u8; 1024];
+    // A handler's stack may be small.
+    let mut buf = [0u8; 256];
     // SAFETY: the path is NUL terminated; the buffer is ours for each call.
     unsafe {
         let dir = call6(
@@ -94,6 +95,7 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
 }
 
 /// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
+#[inline(never)]
 pub fn leave_image() {
     let (Some(me), Some(d)) = (io::me_or_vfork_child(), attach::domain()) else {
         return;
