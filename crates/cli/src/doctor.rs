@@ -4,7 +4,7 @@
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
 use crate::flags::Memory;
 use crate::rewrite::{self, Object};
-use crate::{calibration, domain, run};
+use crate::{calibration, domain, limit, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub fn calibrate() -> i32 {
             let dir = cache.display();
             format!("the cache {dir}: {e}; set BYWAY_CACHE to a folder of yours")
         })
-        .and_then(|()| calibration::anew(&cache));
+        .and_then(|()| limit::as_error(|| calibration::anew(&cache)));
     match made {
         Ok(ref text) => println!("{text}"),
         Err(ref why) => eprintln!("byway: doctor: {why}"),
@@ -113,7 +113,7 @@ fn machine() -> i32 {
         _ => "s".into(),
     };
     f.say(true, &format!("{cpus} CPU{how}"));
-    match run::prepare(0, &Memory::default()) {
+    match limit::as_error(|| run::prepare(0, &Memory::default())) {
         Ok(_) => {
             let cache = run::cache_folder();
             f.say(true, &format!("cache {}", cache.display()));

@@ -71,7 +71,7 @@ impl Run {
         ))
     }
 
-    /// Makes a new domain, for runs that have the time of `cpus` CPUs.
+    /// Makes a new domain, for runs that have the time of `cpus` CPUs. A limit of file sizes is an error here (limit.rs).
     fn create(cache: &Path, cpus: u32, flags: u32, memory: &Memory) -> Result<Run, String> {
         let geometry = Geometry::of(memory.slabs());
         let dir = folder();
@@ -90,15 +90,7 @@ impl Run {
             .mode(0o600)
             .open(&path)
             .map_err(say)?;
-        // LINUX setrlimit(2), RLIMIT_FSIZE: SIGXFSZ, or if that is ignored an error.
-        // SAFETY: no handler; put back at once.
-        let made = unsafe {
-            let old = libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            let made = f.set_len(geometry.bytes as u64);
-            libc::signal(libc::SIGXFSZ, old);
-            made
-        };
-        if let Err(e) = made {
+        if let Err(e) = f.set_len(geometry.bytes as u64) {
             let _ = fs::remove_file(&path);
             return Err(say(e));
         }

@@ -7,6 +7,7 @@ mod doctor;
 mod domain;
 mod fifo;
 mod flags;
+mod limit;
 mod members;
 mod object;
 mod report;

@@ -5,6 +5,7 @@
 //! Not here: what the preload library does.
 use crate::domain::{self, Run, c_string};
 use crate::flags::Memory;
+use crate::limit;
 use crate::members;
 use crate::rewrite;
 use crate::service::Service;
@@ -42,7 +43,7 @@ pub fn run(
         eprintln!("byway: {why}");
         return 2;
     }
-    match prepare(forbidden, memory) {
+    match limit::as_error(|| prepare(forbidden, memory)) {
         Ok((run, cache, library)) => carried(&run, &cache, &library, explain, command),
         Err(why) => {
             if explain {
@@ -171,7 +172,8 @@ fn carried(run: &Run, cache: &Path, library: &Path, explain: bool, command: &[Os
     CHILD.store(pid, Ordering::Relaxed);
     // SAFETY: `forward` only calls kill(2).
     unsafe {
-        for s in [libc::SIGINT, libc::SIGQUIT] {
+        // From here on the service may write into the cache (limit.rs).
+        for s in [libc::SIGINT, libc::SIGQUIT, libc::SIGXFSZ] {
             libc::signal(s, libc::SIG_IGN);
         }
         for s in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
