@@ -1,9 +1,10 @@
 //! What `--pipe auto` knows of this machine: measured once, kept in the cache folder, and used by every run after that.
 //!
-//! Invariant: a file that is not this user's alone, or not word for word of this machine, kernel, program and number of CPUs, is as
+//! Invariant: a file that others may write, or that is not word for word of this machine, kernel, program and number of CPUs, is as
 //! if there were none; figures that are not there, or not clear, leave auto as it is without. Nothing is measured that could not be
 //! kept, so that no run after the first takes its time.
 //! Not here: how it is measured (measure.rs); what a channel does, which decides the rest (crate pipe, policy.rs; ADR 18).
+use crate::rewrite;
 use byway_lab::report::day;
 use byway_sys::process;
 use std::fs::{self, File};
@@ -205,7 +206,7 @@ pub fn obtain(cache: &Path) -> Told {
     f.map_or(Told::default(), |f| f.told(place.cpus))
 }
 
-/// The figures of a file that this user alone could have written.
+/// The figures of a file that nobody but this user and root could have written.
 fn kept(path: &Path, place: &Place) -> Option<Figures> {
     let f = fs::OpenOptions::new()
         .read(true)
@@ -213,8 +214,7 @@ fn kept(path: &Path, place: &Place) -> Option<Figures> {
         .open(path)
         .ok()?;
     let m = f.metadata().ok()?;
-    // SAFETY: geteuid has no preconditions.
-    let ours = m.uid() == unsafe { libc::geteuid() } && m.mode() & 0o022 == 0;
+    let ours = rewrite::is_trusted(m.uid()) && m.mode() & 0o022 == 0;
     if !m.is_file() || !ours || m.len() > LONGEST as u64 {
         return None;
     }

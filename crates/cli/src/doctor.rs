@@ -22,13 +22,8 @@ pub fn doctor(command: Option<&OsStr>) -> i32 {
 
 /// Measures this machine anew; 1 if it cannot, or the figures cannot be kept.
 pub fn calibrate() -> i32 {
-    let cache = run::cache_folder();
-    let made = rewrite::folder(&cache)
-        .map_err(|e| {
-            let dir = cache.display();
-            format!("the cache {dir}: {e}; set BYWAY_CACHE to a folder of yours")
-        })
-        .and_then(|()| limit::as_error(|| calibration::anew(&cache)));
+    let anew = |cache: PathBuf| limit::as_error(|| calibration::anew(&cache));
+    let made = run::usable_cache().and_then(anew);
     match made {
         Ok(ref text) => println!("{text}"),
         Err(ref why) => eprintln!("byway: doctor: {why}"),
@@ -114,8 +109,7 @@ fn machine() -> i32 {
     };
     f.say(true, &format!("{cpus} CPU{how}"));
     match limit::as_error(|| run::prepare(0, &Memory::default())) {
-        Ok(_) => {
-            let cache = run::cache_folder();
+        Ok((_, cache, _)) => {
             f.say(true, &format!("cache {}", cache.display()));
             f.say(true, &calibration::tell(&cache));
         }

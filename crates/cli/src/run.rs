@@ -75,7 +75,7 @@ fn plain(command: &[OsString]) -> i32 {
 }
 
 /// The cache of rewritten texts.
-pub fn cache_folder() -> PathBuf {
+fn cache_folder() -> PathBuf {
     let var = |n: &str| {
         std::env::var_os(n)
             .filter(|v| !v.is_empty())
@@ -104,6 +104,22 @@ pub fn own_objects() -> Vec<PathBuf> {
     v
 }
 
+/// The cache's folder, found or made.
+///
+/// # Errors
+/// A sentence: what is wrong with it, and what to try.
+pub fn usable_cache() -> Result<PathBuf, String> {
+    let cache = cache_folder();
+    rewrite::folder(&cache).map_err(|e| bad_cache(&cache, &e))
+}
+
+fn bad_cache(cache: &Path, e: &std::io::Error) -> String {
+    format!(
+        "the cache {}: {e}; set BYWAY_CACHE to a folder of yours that nobody else can write",
+        cache.display()
+    )
+}
+
 /// Makes all that a run needs: the domain, the cache folder, the preload library.
 ///
 /// # Errors
@@ -120,16 +136,10 @@ pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, PathBuf
                 exe.display()
             )
         })?;
-    let cache = cache_folder();
-    let say = |e: std::io::Error| {
-        format!(
-            "the cache {}: {e}; set BYWAY_CACHE to a folder of yours",
-            cache.display()
-        )
-    };
-    rewrite::folder(&cache).map_err(say)?;
+    let cache = usable_cache()?;
     for path in own_objects() {
-        if let Some(why) = rewrite::ensure(&cache, &path).map_err(say)? {
+        let found = rewrite::ensure(&cache, &path).map_err(|e| bad_cache(&cache, &e))?;
+        if let Some(why) = found {
             return Err(format!("{} cannot be rewritten: {why}", path.display()));
         }
     }

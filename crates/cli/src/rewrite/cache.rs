@@ -6,7 +6,7 @@
 use super::{Object, image, verdict};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -26,23 +26,6 @@ fn name_of(m: &fs::Metadata) -> String {
         m.ctime_nsec(),
         m.size()
     )
-}
-
-/// Makes the cache folder: 0700 and this user's.
-///
-/// # Errors
-/// It cannot be made, or belongs to somebody else.
-pub fn folder(dir: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(dir)?;
-    let m = fs::metadata(dir)?;
-    // SAFETY: geteuid has no preconditions.
-    if m.uid() != unsafe { libc::geteuid() } {
-        return Err(std::io::Error::other(format!(
-            "{} belongs to another user",
-            dir.display()
-        )));
-    }
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
 }
 
 /// Sees to it that the cache has an answer for the object at `path`; the reason if it cannot take part.

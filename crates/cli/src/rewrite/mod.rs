@@ -1,10 +1,11 @@
 //! Rewrites the system-call sites of an ELF object, once, into a file that every process maps in place of its text.
 //!
 //! Invariant: only what is proven to be code is changed; an object with a doubt is not rewritten at all.
-//! Not here: where the files are kept (cache.rs), mapping (the preload library does that), deciding about calls.
+//! Not here: where the files are kept (folder.rs, cache.rs), mapping (the preload library does that), deciding about calls.
 mod bridge;
 mod cache;
 mod flow;
+mod folder;
 mod functions;
 mod headers;
 mod image;
@@ -16,7 +17,8 @@ mod text;
 mod ways;
 mod window;
 
-pub use cache::{ensure, folder};
+pub use cache::ensure;
+pub use folder::{folder, is_trusted};
 pub use scan::{Scan, scan};
 
 /// What an object is to us.
