@@ -176,7 +176,7 @@ def foreign(folder, cache):
     both("a cache file under another's name", [other + "/main"], cache, "2\n", "0 rewritten, own plain")
     os.remove(f"{cache}/{names[1]}")
     os.truncate(f"{cache}/{names[0]}", 8192)
-    both("a cache file that is cut off", [main], cache, "1\n", "0 rewritten, own plain")
+    both("a cache file that is cut off is made anew", [main], cache, "1\n", "own rewritten")
 
 
 def audit(folder, cache):

@@ -108,6 +108,10 @@ fn machine() -> i32 {
         _ => "s".into(),
     };
     f.say(true, &format!("{cpus} CPU{how}"));
+    // Before the run's preparation, which mends those of its own objects.
+    if let Ok(cache) = run::usable_cache() {
+        verified(&cache, &mut f);
+    }
     match limit::as_error(|| run::prepare(0, &Memory::default())) {
         Ok((_, cache, _)) => {
             f.say(true, &format!("cache {}", cache.display()));
@@ -116,6 +120,23 @@ fn machine() -> i32 {
         Err(why) => f.say(false, &why),
     }
     i32::from(f.bad)
+}
+
+/// Looks at every file of the cache.
+fn verified(cache: &Path, f: &mut Findings) {
+    let v = rewrite::verify(cache);
+    let mut text = format!("cached texts: {} files whole", v.whole);
+    if v.removed > 0 {
+        text += &format!(", {} damaged and removed", v.removed);
+    }
+    if v.stuck > 0 {
+        let dir = cache.display();
+        text += &format!(
+            ", {} damaged or unreadable; remove what is in {dir}",
+            v.stuck
+        );
+    }
+    f.say(v.stuck == 0, &text);
 }
 
 /// Whether an object can be part of a process that takes part, and why.

@@ -7,6 +7,7 @@
 use crate::entry::{byway_bridge, byway_entry};
 use crate::request;
 use byway_mem::domain::Domain;
+use byway_sys::cached::{MAGIC, SUFFIX, WORDS, sum};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
@@ -74,14 +75,15 @@ pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
             n += 1;
         }
     }
-    path[n..n + 3].copy_from_slice(b".v3");
-    // SAFETY: NUL terminated; the buffer is ours. O_CLOEXEC and O_NOFOLLOW.
+    path[n..n + SUFFIX.len()].copy_from_slice(&SUFFIX);
+    // O_NONBLOCK: nobody writes into a FIFO that stands there.
+    // SAFETY: NUL terminated; the buffer is ours. O_CLOEXEC, O_NOFOLLOW and O_NONBLOCK.
     let fd = unsafe {
         call6(
             nr::OPENAT,
             -100isize as usize,
             path.as_ptr() as usize,
-            0o2400000,
+            0o2404000,
             0,
             0,
             0,
@@ -124,10 +126,10 @@ struct Head {
 
 /// The head of a file, if it was made from an object with this build-id.
 fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
-    let mut h = [0u64; 16];
+    let mut h = [0u64; WORDS];
     // SAFETY: pread(2) into our buffer.
     let n = unsafe { call6(17, fd, h.as_mut_ptr() as usize, 128, 0, 0, 0) };
-    if n != 128 || h[0] != u64::from_le_bytes(*b"BYWAYSH3") {
+    if n != 128 || h[0] != u64::from_le_bytes(MAGIC) || h[WORDS - 1] != sum(&h) {
         return None;
     }
     let bytes = (11..15).flat_map(|k| h[k].to_le_bytes());
@@ -157,7 +159,7 @@ const FIXED: usize = 0x10;
 const FIXED_NOREPLACE: usize = 0x10_0000;
 
 impl Shadow {
-    /// Whether the file is this user's or root's, nobody else may write it, and it is as long as its head says.
+    /// Whether this is a regular file of this user's or root's, nobody else may write it, and it is as long as its head says.
     fn is_ours(&self) -> bool {
         let mut st: Status = [0; 18];
         // SAFETY: `st` has the size of struct stat; geteuid(2) takes no argument.
@@ -168,8 +170,13 @@ impl Shadow {
             )
         };
         let uid = (st[3] >> 32) as isize;
-        let long = self.head.kind != 1 || st[6] as usize == self.head.stub_off + self.head.stub_len;
-        known && long && (uid == me || uid == 0) && st[3] & 0o022 == 0
+        let length = match self.head.kind {
+            1 => self.head.stub_off.wrapping_add(self.head.stub_len),
+            _ => 4096,
+        };
+        // S_IFMT and S_IFREG, and who may write.
+        let mode = st[3] & 0o170022 == 0o100000;
+        known && st[6] as usize == length && (uid == me || uid == 0) && mode
     }
 
     /// Maps the stubs and their cell beside the text of the object at `base`.

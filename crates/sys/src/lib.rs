@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod barrier;
+pub mod cached;
 pub mod clock;
 pub mod errno;
 pub mod file;

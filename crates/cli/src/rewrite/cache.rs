@@ -1,25 +1,34 @@
 //! The folder of rewritten texts: one file an object, kept from run to run.
 //!
-//! Invariant: a file is complete and owned by this user, or it is not there (written beside and renamed). Its name is the
-//! identity of the object it was made from: a changed object is a new name.
-//! Not here: what is in a file (image.rs); whether a process has that very object mapped (the preload library).
+//! Invariant: a file is complete and nobody else can have written it, or it does not count and is made anew (written beside and
+//! renamed). Its name is the identity of the object it was made from: a changed object is a new name.
+//! Not here: the folder itself (folder.rs); what is in a file (image.rs); whether a process has that very object mapped (the preload
+//! library).
+use super::folder::is_trusted;
 use super::{Object, image, verdict};
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use byway_sys::cached::VERSION;
+use byway_sys::process;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Error, Read, Result, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Of the rewriter and its files; the preload library looks for the same.
-const VERSION: &str = "v3";
 /// File systems count time in steps of at most this: two changes within one step have the same time.
 const TIME_STEP: Duration = Duration::from_millis(20);
+/// No process writes a file for as long as this.
+const STALE: Duration = Duration::from_secs(60);
+/// A program maps all kinds of files as code; larger ones have no text that could be rewritten.
+const OBJECT_MOST: u64 = 4 << 30;
+/// Hexadecimal digits of a name's five numbers.
+const DIGITS: [usize; 5] = [16, 16, 16, 8, 16];
 
 /// A file's name for an object: device, inode, time of its last change, size, and the version of this rewriter. The time of
 /// the last change is the kernel's own: no program can set it back.
 fn name_of(m: &fs::Metadata) -> String {
     format!(
-        "{:016x}-{:016x}-{:016x}-{:08x}-{:016x}.{VERSION}",
+        "{:016x}-{:016x}-{:016x}-{:08x}-{:016x}.v{VERSION}",
         m.dev(),
         m.ino(),
         m.ctime(),
@@ -28,43 +37,89 @@ fn name_of(m: &fs::Metadata) -> String {
     )
 }
 
+/// The version of the rewriter that gives a file this name.
+fn version_of(name: &str) -> Option<u32> {
+    let (numbers, version) = name.rsplit_once(".v")?;
+    let is_hex = |s: &str| s.bytes().all(|c| c.is_ascii_hexdigit());
+    let ours = numbers.split('-').map(str::len).eq(DIGITS) && numbers.split('-').all(is_hex);
+    if ours { version.parse().ok() } else { None }
+}
+
+/// Whether this version of the rewriter gives a file this name.
+fn is_current(name: &str) -> bool {
+    version_of(name) == Some(VERSION)
+}
+
 /// Sees to it that the cache has an answer for the object at `path`; the reason if it cannot take part.
 ///
 /// # Errors
 /// Reading the object or writing the cache failed.
-pub fn ensure(dir: &Path, path: &Path) -> std::io::Result<Option<String>> {
-    let mut object = fs::File::open(path)?;
+pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
+    let mut object = regular(path)?;
     let m = object.metadata()?;
     let name = name_of(&m);
     let file = dir.join(&name);
-    let mut old = [0u8; 4096];
-    if let Ok(f) = fs::File::open(&file)
-        && f.read_exact_at(&mut old, 0).is_ok()
-        && old.starts_with(image::MAGIC)
-    {
-        return Ok((old[8] == 2).then(|| image::reason(&old)));
+    if let Some(found) = kept(&file) {
+        return Ok(found.unable());
     }
     let bytes = unchanged(&mut object, &m)?;
     let (bytes, why) = match verdict(&bytes) {
         Object::Clean(v) | Object::Shadow(v, _) => (v, None),
         Object::Unable(why) => (image::note(2, &why, &[]), Some(why)),
     };
-    let tmp = dir.join(format!(".{name}.{}", std::process::id()));
-    let mut f = fs::OpenOptions::new()
+    // First, for they may fill the disk.
+    sweep(dir);
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    // Process ids are those of one name space; several of them may share the folder.
+    let tmp = dir.join(format!(
+        ".{name}.{}-{:x}",
+        std::process::id(),
+        now.as_nanos()
+    ));
+    let made = write(&tmp, &bytes).and_then(|()| fs::rename(&tmp, &file));
+    if made.is_err() {
+        let _ = fs::remove_file(&tmp);
+    }
+    made.map(|()| why)
+}
+
+fn write(tmp: &Path, bytes: &[u8]) -> Result<()> {
+    let mut f = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
-        .open(&tmp)?;
-    f.write_all(&bytes)?;
-    drop(f);
-    fs::rename(&tmp, &file)?;
-    forget_older(dir);
-    Ok(why)
+        .open(tmp)?;
+    f.write_all(bytes)?;
+    // LINUX rename(2) may reach the disk before the bytes do.
+    f.sync_all()
+}
+
+/// Opens an object. A FIFO would keep us waiting, and a device may do something when it is opened.
+fn regular(path: &Path) -> Result<File> {
+    let found = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH)
+        .open(path)?;
+    if !found.metadata()?.is_file() {
+        return Err(Error::other("it is no regular file"));
+    }
+    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+/// What the cache file at `path` says, if it counts.
+fn kept(path: &Path) -> Option<image::Found> {
+    let f = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let m = f.metadata().ok()?;
+    let ours = m.is_file() && is_trusted(m.uid()) && m.mode() & 0o022 == 0;
+    ours.then(|| image::whole(f, m.size()))?
 }
 
 /// The bytes of an object that is what `m` says, before they are read and afterwards.
-fn unchanged(object: &mut fs::File, m: &fs::Metadata) -> std::io::Result<Vec<u8>> {
+fn unchanged(object: &mut File, m: &fs::Metadata) -> Result<Vec<u8>> {
     let changed = SystemTime::UNIX_EPOCH + Duration::new(m.ctime() as u64, m.ctime_nsec() as u32);
     // A later change must get a later time.
     if let Ok(age) = changed.elapsed()
@@ -72,21 +127,81 @@ fn unchanged(object: &mut fs::File, m: &fs::Metadata) -> std::io::Result<Vec<u8>
     {
         std::thread::sleep(TIME_STEP - age);
     }
-    let mut bytes = Vec::with_capacity(m.size() as usize);
-    object.read_to_end(&mut bytes)?;
+    let large = || Error::other("it is too large");
+    if m.size() > OBJECT_MOST {
+        return Err(large());
+    }
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(m.size() as usize + 1)
+        .map_err(|_| large())?;
+    object.take(m.size() + 1).read_to_end(&mut bytes)?;
     if name_of(&object.metadata()?) != name_of(m) {
-        return Err(std::io::Error::other("it changed while it was read"));
+        return Err(Error::other("it changed while it was read"));
     }
     Ok(bytes)
 }
 
-/// Removes what rewriters of another version left.
-fn forget_older(dir: &Path) {
+/// Removes what rewriters of older versions left, and what processes that have ended did not finish. Of two versions that are in use
+/// only one removes the other's.
+fn sweep(dir: &Path) {
     for e in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = e.file_name();
-        let version = Path::new(&name).extension().and_then(|x| x.to_str());
-        if version.is_some_and(|v| v.starts_with('v') && v != VERSION) {
+        let Some(name) = name.to_str() else { continue };
+        let old = version_of(name).is_some_and(|v| v < VERSION);
+        if old || (is_of_the_dead(name) && is_stale(&e)) {
             let _ = fs::remove_file(e.path());
         }
     }
 }
+
+/// Whether this is the name of an unfinished file, of this folder's texts or of a calibration, whose process has ended.
+fn is_of_the_dead(name: &str) -> bool {
+    let parts = name.strip_prefix('.').and_then(|n| n.rsplit_once('.'));
+    let Some((of, writer)) = parts else {
+        return false;
+    };
+    let ours = version_of(of).is_some() || (of.starts_with("calibration-") && of.ends_with(".txt"));
+    let pid = writer.split('-').next().and_then(|p| p.parse().ok());
+    // Where ids begin anew, the dead process may have had ours.
+    ours && pid.is_some_and(|p| p == std::process::id() || process::is_gone(p))
+}
+
+/// In another name space a process that has an id that is free here may be writing.
+fn is_stale(e: &fs::DirEntry) -> bool {
+    let age = e.metadata().and_then(|m| m.modified());
+    age.is_ok_and(|t| t.elapsed().is_ok_and(|a| a > STALE))
+}
+
+/// What a look at every file of the cache found.
+#[derive(Default, PartialEq, Debug)]
+pub struct Verified {
+    pub whole: usize,
+    /// Damaged, and removed.
+    pub removed: usize,
+    /// Damaged or unreadable, and still there.
+    pub stuck: usize,
+}
+
+/// Reads every file of this version in full, and removes those that do not count.
+pub fn verify(dir: &Path) -> Verified {
+    let mut v = Verified::default();
+    for e in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = e.file_name();
+        if !name.to_str().is_some_and(is_current) {
+            continue;
+        }
+        let n = if kept(&e.path()).is_some() {
+            &mut v.whole
+        } else if fs::remove_file(e.path()).is_ok() {
+            &mut v.removed
+        } else {
+            &mut v.stuck
+        };
+        *n += 1;
+    }
+    v
+}
+
+#[cfg(test)]
+mod tests;

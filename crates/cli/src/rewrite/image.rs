@@ -9,43 +9,109 @@
 //! The calls to a cancellation bridge lead to a stub of their own:
 //! mov eax, its pending bit; lea r11, [bridge]; jmp [cell + 8].
 //!
-//! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation.
+//! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation. A byte that changed
+//! later is seen: the head has its own sum, which the preload library checks, and the checksum of all that is behind it.
 //! Not here: which sites (scan.rs); the cell's contents (the preload library writes them).
 use super::scan::Scan;
 use super::window::Site;
+use byway_sys::cached::{self, MAGIC};
 use iced_x86::{BlockEncoder, BlockEncoderOptions, InstructionBlock};
+use std::io::Read;
 
-pub const MAGIC: &[u8] = b"BYWAYSH3";
 const PAGE: usize = 4096;
 /// The stubs lie this far below the text.
 const DISTANCE: u64 = 1 << 30;
 
+/// Where the header has the length of the stubs, and where in the file they begin.
+const STUB_LEN: usize = 40;
+const STUB_OFF: usize = 48;
+/// Where the header has the checksum of what is behind the head.
+const CHECKSUM: usize = 72;
 /// Where the header has the build-id's length, and the build-id.
 const BUILD_ID: usize = 80;
 /// Longest build-id that is kept; of a longer one the beginning.
 const BUILD_ID_MOST: usize = 32;
+/// Length of the head. Its last word is its sum.
+const HEAD: usize = 8 * cached::WORDS;
+const SUM: usize = HEAD - 8;
 /// Where an "unable" file has its reason, and how long that may be.
-const REASON: usize = 128;
+const REASON: usize = HEAD;
 const REASON_MOST: usize = 1000;
 
 /// A cache file without a text: kind 0 (clean) or 2 (unable).
 pub fn note(kind: u32, why: &str, build_id: &[u8]) -> Vec<u8> {
     let mut v = vec![0; PAGE];
-    v[..8].copy_from_slice(MAGIC);
+    v[..8].copy_from_slice(&MAGIC);
     v[8..12].copy_from_slice(&kind.to_le_bytes());
     let id = &build_id[..build_id.len().min(BUILD_ID_MOST)];
     v[BUILD_ID] = id.len() as u8;
     v[BUILD_ID + 8..][..id.len()].copy_from_slice(id);
     let n = why.len().min(REASON_MOST);
     v[REASON..REASON + n].copy_from_slice(&why.as_bytes()[..n]);
+    seal(&mut v);
     v
 }
 
-/// The reason in an "unable" file.
-pub fn reason(v: &[u8]) -> String {
-    let s = &v[REASON..REASON + REASON_MOST];
-    let n = s.iter().position(|&c| c == 0).unwrap_or(REASON_MOST);
-    String::from_utf8_lossy(&s[..n]).into_owned()
+/// Writes the checksums of a file that is complete.
+fn seal(v: &mut [u8]) {
+    let sum = u64::from(crc32fast::hash(&v[HEAD..]));
+    v[CHECKSUM..CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
+    let sum = cached::sum(&words(v));
+    v[SUM..HEAD].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The head of a file.
+fn words(v: &[u8]) -> [u64; cached::WORDS] {
+    std::array::from_fn(|k| word(v, 8 * k))
+}
+
+fn word(v: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| v[at + i]))
+}
+
+/// The first page of a file that is whole.
+pub struct Found([u8; PAGE]);
+
+impl Found {
+    fn kind(&self) -> u32 {
+        word(&self.0, 8) as u32
+    }
+
+    /// The reason in an "unable" file.
+    pub fn unable(&self) -> Option<String> {
+        let s = &self.0[REASON..REASON + REASON_MOST];
+        let n = s.iter().position(|&c| c == 0).unwrap_or(REASON_MOST);
+        (self.kind() == 2).then(|| String::from_utf8_lossy(&s[..n]).into_owned())
+    }
+}
+
+/// Reads the file `f` of `len` bytes; `None` if it is not what was written, or not of this version.
+pub fn whole(mut f: impl Read, len: u64) -> Option<Found> {
+    let mut first = Found([0; PAGE]);
+    f.read_exact(&mut first.0).ok()?;
+    let head = words(&first.0);
+    let long = match first.kind() {
+        1 => word(&first.0, STUB_OFF).wrapping_add(word(&first.0, STUB_LEN)),
+        _ => PAGE as u64,
+    };
+    if head[0] != u64::from_le_bytes(MAGIC)
+        || word(&first.0, SUM) != cached::sum(&head)
+        || len != long
+    {
+        return None;
+    }
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&first.0[HEAD..]);
+    // Read, not mapped: a file that somebody cuts off meanwhile is not the end of us.
+    let mut part = vec![0; 1 << 16];
+    let mut left = len - PAGE as u64;
+    while left > 0 {
+        let n = left.min(part.len() as u64) as usize;
+        f.read_exact(&mut part[..n]).ok()?;
+        sum.update(&part[..n]);
+        left -= n as u64;
+    }
+    (u64::from(sum.finalize()) == word(&first.0, CHECKSUM)).then_some(first)
 }
 
 /// The file for a scanned object.
@@ -68,8 +134,8 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
         (16, s.text_vaddr),
         (24, text_len as u64),
         (32, PAGE as u64),
-        (40, length as u64),
-        (48, (PAGE + text_len) as u64),
+        (STUB_LEN, length as u64),
+        (STUB_OFF, (PAGE + text_len) as u64),
         (56, DISTANCE),
         (64, length as u64),
     ] {
@@ -78,6 +144,7 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
     v.extend_from_slice(&text);
     v.extend_from_slice(&code);
     v.resize(PAGE + text_len + length, 0xcc);
+    seal(&mut v);
     Ok(v)
 }
 
