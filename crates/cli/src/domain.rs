@@ -2,29 +2,33 @@
 //!
 //! Invariant: the file is 0600 in a 0700 folder of this user, and is gone when the last run's value is dropped; a
 //! domain whose runs were killed is removed by the next run.
-//! Not here: the layout (crate mem), who shares it (members.rs), the work while the command runs (service.rs).
+//! Not here: the layout (crate mem), the file's name and life (crate folder, runs.rs), who shares it (members.rs), the work while the
+//! command runs (service.rs).
 use crate::calibration::{self, Told};
 use crate::flags::Memory;
 use crate::members;
-use byway_folder::native;
 pub use byway_folder::{folder, usable};
+use byway_folder::{native, runs};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::{reclaim, registry};
 use byway_pipe::channel::{Channel, Why};
 use std::ffi::{CString, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A domain that this process made.
+/// A domain that this process has.
 pub struct Run {
     path: PathBuf,
+    /// Locked: the file stays.
+    file: File,
+    is_maker: bool,
     pub(crate) domain: Domain,
     /// What `explain` will say of channels that were collected.
     pub(crate) gone: Mutex<Vec<String>>,
@@ -43,10 +47,10 @@ impl Run {
             let Ok(lock) = byway_folder::hold(&dir) else {
                 continue;
             };
-            if !dir.exists() {
+            if !is_at(&lock, &dir) {
                 continue;
             }
-            sweep(&dir);
+            runs::sweep(&dir);
             native::sweep(&dir);
             let cpus = byway_folder::quota::cpus();
             let found = if memory.private || flags != 0 {
@@ -55,8 +59,10 @@ impl Run {
                 members::shared(&dir, cache, cpus)
             };
             let run = match found {
-                Some((path, domain)) => Ok(Run {
+                Some((path, file, domain)) => Ok(Run {
                     path,
+                    file,
+                    is_maker: false,
                     domain,
                     gone: Mutex::new(Vec::new()),
                 }),
@@ -81,15 +87,7 @@ impl Run {
                 dir.display()
             )
         };
-        let path = dir.join(format!("run-{}", std::process::id()));
-        let _ = fs::remove_file(&path);
-        let f = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(say)?;
+        let (path, f) = runs::create(&dir).map_err(say)?;
         if let Err(e) = f.set_len(geometry.bytes as u64) {
             let _ = fs::remove_file(&path);
             return Err(say(e));
@@ -168,6 +166,8 @@ impl Run {
         }
         Ok(Run {
             path,
+            file: f,
+            is_maker: true,
             domain,
             gone: Mutex::new(Vec::new()),
         })
@@ -178,7 +178,7 @@ impl Run {
     }
     /// Whether this process made the domain.
     pub fn is_maker(&self) -> bool {
-        self.path.ends_with(format!("run-{}", std::process::id()))
+        self.is_maker
     }
     /// What the preload library is told: the file, and the run.
     pub fn name(&self) -> OsString {
@@ -270,9 +270,8 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         let lock = self.path.parent().map(byway_folder::hold);
-        if members::leave(&self.domain, std::process::id()) {
-            let _ = fs::remove_file(&self.path);
-        }
+        members::leave(&self.domain, std::process::id());
+        runs::leave(&self.file, &self.path);
         drop(lock);
         // Only an empty folder goes.
         if let Some(dir) = self.path.parent()
@@ -283,21 +282,10 @@ impl Drop for Run {
     }
 }
 
-/// Removes domains whose runs are all gone, and files that are none of this version and whose maker is gone. Under the
-/// folder's lock.
-fn sweep(dir: &Path) {
-    for path in members::files(dir) {
-        let name = path.file_name().and_then(|n| n.to_str());
-        let maker = name.and_then(|n| n.strip_prefix("run-")?.parse::<u32>().ok());
-        let gone = match members::open(&path) {
-            // Of another name space: nobody here can tell.
-            Some(d) => members::same_space(&d) && members::alive(&d).is_empty(),
-            None => true,
-        };
-        if gone && maker.is_none_or(byway_sys::process::is_gone) {
-            let _ = fs::remove_file(&path);
-        }
-    }
+/// Whether `dir` still leads to the folder `held`.
+fn is_at(held: &File, dir: &Path) -> bool {
+    let of = |m: &fs::Metadata| (m.dev(), m.ino());
+    matches!((held.metadata(), fs::metadata(dir)), (Ok(a), Ok(b)) if of(&a) == of(&b))
 }
 
 static START: OnceLock<(Instant, u64)> = OnceLock::new();

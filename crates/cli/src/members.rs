@@ -1,26 +1,15 @@
-//! The runs that share a domain: who they are, who serves it, who removes it.
+//! The runs that share a domain: who they are, who serves it.
 //!
-//! Invariant: a domain has its file as long as one of its runs lives, and one of them serves it: the one that `creator`
-//! names. Joining, leaving and removing happen under a lock on the folder.
-//! Not here: what serving means (service.rs).
+//! Invariant: one of the runs of a domain serves it: the one that `creator` names. Joining and leaving happen under a lock on the folder.
+//! Not here: what serving means (service.rs), how long the file stays (crate folder, runs.rs).
+use byway_folder::runs;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{MEMBERS, flags};
 use byway_sys::process;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-
-/// The files of domains in `dir`.
-pub fn files(dir: &Path) -> Vec<PathBuf> {
-    let named = |p: &PathBuf| {
-        let name = p.file_name().and_then(|n| n.to_str());
-        name.and_then(|n| n.strip_prefix("run-"))
-            .is_some_and(|n| n.parse::<u32>().is_ok())
-    };
-    let all = fs::read_dir(dir).into_iter().flatten().flatten();
-    all.map(|e| e.path()).filter(named).collect()
-}
 
 /// The domain in the file `path`.
 pub fn open(path: &Path) -> Option<Domain> {
@@ -53,19 +42,17 @@ pub fn enter(d: &Domain, pid: u32) -> bool {
     false
 }
 
-/// Takes run `pid` out; true if it was the last. Under the folder's lock.
-pub fn leave(d: &Domain, pid: u32) -> bool {
+/// Takes run `pid` out. Under the folder's lock.
+pub fn leave(d: &Domain, pid: u32) {
     let h = d.header();
     for m in &h.members {
         let _ = m.compare_exchange(pid, 0, Relaxed, Relaxed);
     }
-    let rest = alive(d);
-    if let Some(&next) = rest.first() {
+    if let Some(&next) = alive(d).first() {
         // ORDER: what was done as the one who serves comes before the next one does it.
         let _ = h.creator.compare_exchange(pid, next, AcqRel, Relaxed);
         d.call_service();
     }
-    rest.is_empty()
 }
 
 /// Who serves a domain.
@@ -95,9 +82,11 @@ pub fn serves(d: &Domain, served: bool) -> Serves {
     }
 }
 
-/// A domain in `dir` that a run with this cache and these CPUs may share, entered. Under the folder's lock.
-pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, Domain)> {
-    files(dir).into_iter().find_map(|path| {
+/// A domain in `dir` that a run with this cache and these CPUs may share, entered; and its file, which this process has. Under the folder's
+/// lock.
+pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, File, Domain)> {
+    runs::files(dir).into_iter().find_map(|path| {
+        let file = runs::have(&path).ok()?;
         let d = open(&path)?;
         let h = d.header();
         // SAFETY: copied out byte by byte; a peer may change it meanwhile, and then it is another name.
@@ -108,8 +97,7 @@ pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, Domain)> 
         let fits = h.flags.load(Relaxed) & !flags::NO_FIFO == flags::SHARED
             && h.cpus.load(Relaxed) == cpus
             && same_space(&d)
-            && theirs == cache.as_os_str().as_bytes()
-            && !alive(&d).is_empty();
-        (fits && enter(&d, std::process::id())).then_some((path, d))
+            && theirs == cache.as_os_str().as_bytes();
+        (fits && enter(&d, std::process::id())).then_some((path, file, d))
     })
 }

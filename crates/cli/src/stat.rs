@@ -4,6 +4,7 @@
 //! Invariant: a run is looked at, never changed.
 //! Not here: what the figures are made of (crate mem: stats.rs, audit.rs).
 use crate::{domain, members, service};
+use byway_folder::runs;
 use byway_mem::audit;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL, CPUS, Class, LOCKED, SLAB_BYTES};
@@ -17,7 +18,7 @@ type Runs = Vec<u32>;
 
 /// The domains of this user's live runs.
 fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
-    let mut v: Vec<(Runs, Domain)> = members::files(&domain::folder())
+    let mut v: Vec<(Runs, Domain)> = runs::files(&domain::folder())
         .into_iter()
         .filter_map(|path| {
             let d = members::open(&path).filter(members::same_space)?;

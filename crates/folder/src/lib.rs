@@ -2,11 +2,12 @@
 //! pipe open.
 //!
 //! Invariant: a folder is used only if it is this user's and nobody else can write into it.
-//! Not here: what lies in it (a native domain's part: native.rs). It is a crate of its own because it needs std, which the preload library's crates have not.
+//! Not here: what lies in it (a native domain's part: native.rs; the runs' part: runs.rs). It is a crate of its own because it needs std, which the preload library's crates have not.
 pub mod descriptors;
 pub mod native;
 pub mod pipes;
 pub mod quota;
+pub mod runs;
 
 use std::fs::{self, File};
 use std::io;
@@ -14,12 +15,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The folder: `BYWAY_SHM`, or the usual one.
+/// The folder: `BYWAY_SHM`, or the usual one. Absolute: the command may change its own.
 pub fn folder() -> PathBuf {
-    std::env::var_os("BYWAY_SHM").map_or_else(
-        || PathBuf::from(format!("/dev/shm/byway-{}", user())),
-        PathBuf::from,
-    )
+    match std::env::var_os("BYWAY_SHM") {
+        None => PathBuf::from(format!("/dev/shm/byway-{}", user())),
+        Some(dir) => std::path::absolute(&dir).unwrap_or(dir.into()),
+    }
 }
 
 /// The effective user's id.
