@@ -109,6 +109,7 @@ impl Fifos {
             let known = match is_read {
                 false => Err(Why::NotYet),
                 true => self.watch(&mut state, i, key).and_then(|()| {
+                    self.hear(&mut state)?;
                     let others = self.others_hold(key);
                     (!others).then_some(()).ok_or(Why::NotTakingPart)
                 }),
@@ -125,12 +126,18 @@ impl Fifos {
             };
             // ORDER: the look before what it found.
             let _ = holders.compare_exchange(Holders::Asked as u32, now as u32, Release, Relaxed);
-            if known && !state.watcher {
-                state.watcher = true;
-                let me = self.clone();
-                std::thread::spawn(move || me.watch_opens());
-            }
         }
+    }
+
+    /// Starts the thread that hears of opens, if there is none yet; why not.
+    fn hear(self: &Arc<Self>, state: &mut State) -> Result<(), Why> {
+        if !state.watcher {
+            let me = self.clone();
+            let started = std::thread::Builder::new().spawn(move || me.watch_opens());
+            started.map_err(|_| Why::Unwatched)?;
+            state.watcher = true;
+        }
+        Ok(())
     }
 
     /// Gives what nobody has taken for a while to the kernel: no look tells whether all who hold the FIFO can be seen.
