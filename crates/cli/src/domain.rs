@@ -193,7 +193,7 @@ impl Run {
         let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
         let now = registry::slots(self.domain).filter_map(|i| self.own(i));
         for line in gone.into_iter().chain(now) {
-            eprintln!("byway: {line}");
+            crate::run::tell(&line);
         }
     }
 

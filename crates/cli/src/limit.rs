@@ -14,3 +14,16 @@ pub fn as_error<T>(f: impl FnOnce() -> T) -> T {
     unsafe { libc::signal(libc::SIGXFSZ, old) };
     made
 }
+
+/// The same for all that the calling thread writes from here on, and for the threads that it starts.
+///
+/// LINUX setrlimit(2): the signal is the writing thread's own, which holds it off.
+pub fn as_error_in_this_thread() {
+    // SAFETY: a set of ours.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+    }
+}

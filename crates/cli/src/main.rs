@@ -3,6 +3,7 @@
 //! Not here: the pipes themselves; this program only prepares and starts.
 mod bench;
 mod calibration;
+mod child;
 mod doctor;
 mod domain;
 mod fifo;
@@ -18,5 +19,5 @@ mod stat;
 
 fn main() {
     domain::start_clock();
-    run::end(flags::main());
+    child::end(flags::main());
 }
