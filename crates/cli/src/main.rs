@@ -8,6 +8,7 @@ mod doctor;
 mod domain;
 mod fifo;
 mod flags;
+mod library;
 mod limit;
 mod members;
 mod object;

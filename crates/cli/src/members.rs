@@ -6,7 +6,7 @@ use byway_folder::runs;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{MEMBERS, flags};
 use byway_sys::process;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};

@@ -5,6 +5,7 @@
 //! Not here: what the command's signals and stops mean (child.rs), what the preload library does.
 use crate::domain::{self, Run};
 use crate::flags::Memory;
+use crate::library::{self, Named};
 use crate::service::Service;
 use crate::{child, limit, members, rewrite};
 use byway_mem::layout::flags;
@@ -14,8 +15,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-const LIBRARY: &str = "libbyway_preload.so";
 
 /// A line on standard error, if that takes one: the command's status does not depend on it.
 pub fn tell(line: &str) {
@@ -132,18 +131,8 @@ fn bad_cache(cache: &Path, e: &std::io::Error) -> String {
 ///
 /// # Errors
 /// A sentence: why nothing can be carried, and what to try.
-pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, PathBuf), String> {
-    let exe = std::env::current_exe().map_err(|e| format!("cannot find itself: {e}"))?;
-    let dir = exe.parent().unwrap_or(Path::new("/"));
-    let library = [dir.join(LIBRARY), dir.join("../lib/byway").join(LIBRARY)]
-        .into_iter()
-        .find(|p| p.is_file())
-        .ok_or_else(|| {
-            format!(
-                "{LIBRARY} is not beside {}; build it with `make build`",
-                exe.display()
-            )
-        })?;
+pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, Named), String> {
+    let library = library::find()?;
     let cache = usable_cache()?;
     for path in own_objects() {
         let found = rewrite::ensure(&cache, &path).map_err(|e| bad_cache(&cache, &e))?;
@@ -152,25 +141,24 @@ pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, PathBuf
         }
     }
     let run = Run::obtain(&cache, forbidden, memory)?;
+    let library = Named::of(library, run.path())?;
     Ok((run, cache, library))
 }
 
 fn carried(
     run: &Run,
     cache: &Path,
-    library: &Path,
+    library: &Named,
     explain: bool,
     command: &[OsString],
 ) -> Result<i32, String> {
-    let mut preload = OsString::from(library);
-    if let Some(old) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
-        preload.push(":");
-        preload.push(old);
-    }
     let mut start = Command::new(&command[0]);
     start
         .args(&command[1..])
-        .env("LD_PRELOAD", preload)
+        .env(
+            "LD_PRELOAD",
+            library.preload(std::env::var_os("LD_PRELOAD")),
+        )
         .env("BYWAY", run.name());
     let ended = AtomicBool::new(false);
     let status = std::thread::scope(|s| {
