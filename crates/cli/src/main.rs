@@ -8,6 +8,7 @@ mod doctor;
 mod domain;
 mod fifo;
 mod flags;
+mod given;
 mod library;
 mod limit;
 mod members;

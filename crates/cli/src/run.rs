@@ -7,7 +7,7 @@ use crate::domain::{self, Run};
 use crate::flags::Memory;
 use crate::library::{self, Named};
 use crate::service::Service;
-use crate::{child, limit, members, rewrite};
+use crate::{child, given, limit, members, rewrite};
 use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -75,7 +75,9 @@ fn failed_to_start(command: &OsStr, e: &std::io::Error) -> i32 {
 }
 
 fn plain(command: &[OsString]) -> i32 {
-    let e = Command::new(&command[0]).args(&command[1..]).exec();
+    let mut start = Command::new(&command[0]);
+    given::pass_on(start.args(&command[1..]));
+    let e = start.exec();
     failed_to_start(&command[0], &e)
 }
 
@@ -160,6 +162,7 @@ fn carried(
             library.preload(std::env::var_os("LD_PRELOAD")),
         )
         .env("BYWAY", run.name());
+    given::pass_on(&mut start);
     let ended = AtomicBool::new(false);
     let status = std::thread::scope(|s| {
         // Before the command, which would wait for each answer if there were no room for this thread.
