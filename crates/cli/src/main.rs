@@ -9,6 +9,7 @@ mod domain;
 mod fifo;
 mod flags;
 mod given;
+mod guard;
 mod library;
 mod limit;
 mod members;

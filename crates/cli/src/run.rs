@@ -7,7 +7,7 @@ use crate::domain::{self, Run};
 use crate::flags::Memory;
 use crate::library::{self, Named};
 use crate::service::Service;
-use crate::{child, given, limit, members, rewrite};
+use crate::{child, given, guard, limit, members, rewrite};
 use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -172,6 +172,7 @@ fn carried(
         let status = start.spawn().map(|child| {
             let pid = child.id() as i32;
             child::take_over(pid);
+            guard::over(&run.domain);
             child::wait(pid)
         });
         ended.store(true, Ordering::Relaxed);
