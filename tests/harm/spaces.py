@@ -138,7 +138,11 @@ def a_killed_run_is_swept(box):
     assert was
     fine(box.run("true"))
     assert not files(box), "what a killed run left stays"
-    # In a name space where its number means another process.
+
+
+@case(9, plain=False)
+def one_killed_elsewhere_is_swept(box):
+    """In a name space where its number means another process."""
     space = may_unshare("-pf", "--kill-child", "--mount-proc")
     p = begin(box, "sleep", "2", start=space + box.start(), start_new_session=True)
     until("a file", lambda: files(box))
