@@ -7,12 +7,13 @@ Not here: the terminal (terminal.py), what participants do to each other's bytes
 
   usage: spaces.py BYWAY [NAME...]
 """
-import hashlib, os, resource, shutil, signal, subprocess, sys, time
+import hashlib, itertools, os, resource, shutil, signal, subprocess, sys, time
 from harm import Skip, case, fine, main
 
 LINE = "seq 1 400000 | cat | cat | md5sum"
 SUM = hashlib.md5("".join(f"{n}\n" for n in range(1, 400001)).encode()).hexdigest() + "  -\n"
 LIBRARY = "libbyway_preload.so"
+NUMBERS = itertools.count()
 # The domain's file, in the command's shell.
 FILE = "${BYWAY%:*}"
 
@@ -40,7 +41,8 @@ def end(p, wait=60):
 
 def waits(box, line=LINE):
     """A shell that says when it is there, and runs `line` when it is told to; and the two files for it."""
-    on, go = box.path("on"), box.path("go")
+    n = next(NUMBERS)
+    on, go = box.path(f"on{n}"), box.path(f"go{n}")
     return ["sh", "-c", f"touch '{on}'; until [ -e '{go}' ]; do sleep 0.05; done; {line}"], on, go
 
 
@@ -130,14 +132,15 @@ def a_live_file_stays(box):
 
 @case(9, plain=False)
 def a_killed_run_is_swept(box):
-    p = begin(box, "sleep", "2", start_new_session=True)
-    until("a file", lambda: files(box))
+    command, on, go = waits(box)
+    p = begin(box, *command)
+    until("a start", is_there(on))
     p.kill()
     p.wait()
-    was = files(box)
-    assert was
+    assert files(box)
     fine(box.run("true"))
     assert not files(box), "what a killed run left stays"
+    touch(go)
 
 
 @case(9, plain=False)
@@ -190,14 +193,16 @@ def an_odd_path(box):
         fine(box.run("sh", "-c", LINE, start=[byway, "run", "--"]), SUM)
         touch(go)
         fine(end(first), "a\nb\n")
-        os.unlink(on), os.unlink(go)
         # Killed, and swept.
-        p = begin(box, "sleep", "2", start=[byway, "run", "--"])
-        until("a link", lambda: any(os.path.islink(os.path.join(box.shm, f)) for f in files(box)))
+        command, on, go = waits(box)
+        p = begin(box, *command, start=[byway, "run", "--"])
+        until("a start", is_there(on))
+        assert any(os.path.islink(os.path.join(box.shm, f)) for f in files(box))
         p.kill()
         p.wait()
         fine(box.run("true"))
         assert not files(box)
+        touch(go)
         # No name for it there either.
         shm = box.path(str(n), "s h")
         os.mkdir(shm, 0o700)
@@ -308,7 +313,6 @@ def the_folder_changes(box):
         touch(go)
         r = end(p)
         assert (r.returncode, r.stdout, r.stderr) == (7, SUM, ""), f"{change.__name__}: {r.returncode} {r.stdout!r} {r.stderr!r}"
-        os.unlink(on), os.unlink(go)
         if not os.path.isdir(box.shm):
             if os.path.exists(box.shm):
                 os.unlink(box.shm)
