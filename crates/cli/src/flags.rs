@@ -2,7 +2,7 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::{bench, doctor, object, report, run, stat};
+use crate::{bench, doctor, given, object, report, run, stat};
 use byway_lab::pairs;
 use byway_mem::layout::flags;
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
@@ -395,6 +395,15 @@ pub fn main() -> i32 {
     let Some((name, words)) = words.subcommand() else {
         unreachable!("clap: a command is required")
     };
+    // A run outlives its standard error, a server its clients, and a worker is told by an error.
+    let goes_on = match name {
+        "run" | "pair-worker" | "net-worker" => true,
+        "bench" => words.contains_id("serve"),
+        _ => false,
+    };
+    if !goes_on {
+        given::end_quietly();
+    }
     match name {
         "run" => run(told(words)),
         "demo" => {

@@ -83,3 +83,9 @@ pub fn pass_on(command: &mut Command) {
         unsafe { command.pre_exec(put_back) };
     }
 }
+
+/// From now on this program ends where nobody reads what it says, as other tools do.
+pub fn end_quietly() {
+    // SAFETY: the default, and no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

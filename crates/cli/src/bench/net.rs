@@ -4,6 +4,7 @@
 //! connects to, another address than the loopback's unless it is told to.
 //! Not here: what they do (crate lab, net).
 use super::flags::Wanted;
+use crate::run::tell;
 use byway_lab::interrupt;
 use byway_lab::net::ftp::Ftp;
 use byway_lab::net::netperf::workload::Netperf;
@@ -14,6 +15,8 @@ use byway_lab::net::socket::Buffers;
 use byway_lab::net::{netperf, netpipe};
 use byway_lab::pairs::start::Byway;
 use clap::{Args, ValueEnum};
+use std::fmt::Arguments;
+use std::io::Write;
 use std::path::Path;
 
 /// Where the other side is.
@@ -217,7 +220,7 @@ pub fn here(w: &Wanted, exe: &Path) -> Result<Place, String> {
     Ok(Place::new(Hosts::Here, w.places()?, Byway::new(exe)))
 }
 
-/// Serves whoever asks at `at`, one after the other, until Ctrl-C; 2 if it cannot.
+/// Serves whoever asks at `at`, one after the other, until Ctrl-C; 2 if it cannot. It goes on where nobody reads what it says.
 pub fn serve(at: &str) -> i32 {
     let listening = session::address(at).and_then(|at| {
         let l = session::listen(at)?;
@@ -229,25 +232,30 @@ pub fn serve(at: &str) -> i32 {
     let (l, at) = match listening {
         Ok(found) => found,
         Err(e) => {
-            eprintln!("byway: bench --serve: {e}");
+            tell(&format!("bench --serve: {e}"));
             return 2;
         }
     };
-    println!("serving netpipe and netperf at {at}, for `--peer {at}`; Ctrl-C ends it");
+    let tell = |line: Arguments| drop(writeln!(std::io::stdout(), "{line}"));
+    tell(format_args!(
+        "serving netpipe and netperf at {at}, for `--peer {at}`; Ctrl-C ends it"
+    ));
     if at.ip().is_loopback() {
-        println!("only for this machine; give an address of it to serve others too");
+        tell(format_args!(
+            "only for this machine; give an address of it to serve others too"
+        ));
     }
     let served = session::serve(&l, |from, done| {
         match done {
-            Ok(what) => println!("{from}: {what:?}"),
-            Err(e) => eprintln!("byway: bench --serve: {from}: {e}"),
+            Ok(what) => tell(format_args!("{from}: {what:?}")),
+            Err(e) => tell(&format!("bench --serve: {from}: {e}")),
         }
         !interrupt::asked()
     });
     match served {
         Ok(()) => 0,
         Err(e) => {
-            eprintln!("byway: bench --serve: {e}");
+            tell(&format!("bench --serve: {e}"));
             2
         }
     }
