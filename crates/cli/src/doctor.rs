@@ -4,7 +4,7 @@
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
 use crate::flags::Memory;
 use crate::rewrite::{self, Object};
-use crate::{calibration, domain, limit, run};
+use crate::{calibration, domain, executable, limit, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -192,7 +192,7 @@ fn room(dir: &Path) -> Option<u64> {
 }
 
 fn program(name: &OsStr) -> i32 {
-    let Some(path) = find(name) else {
+    let Some(path) = executable::find(name) else {
         eprintln!(
             "byway: doctor: {} is not in PATH; give its path",
             name.to_string_lossy()
@@ -213,42 +213,26 @@ fn program(name: &OsStr) -> i32 {
     i32::from(f.bad)
 }
 
-/// As execvp(3) looks for it.
-fn find(name: &OsStr) -> Option<PathBuf> {
-    if name.as_bytes().contains(&b'/') {
-        let p = PathBuf::from(name);
-        return p.exists().then_some(p);
-    }
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|d| d.join(name))
-        .find(|p| fs::metadata(p).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
-}
-
 fn look(path: &Path, f: &mut Findings, depth: usize) {
     let shown = path.display();
     let bytes = match fs::read(path) {
         Ok(b) => b,
         Err(e) => return f.say(false, &format!("{shown}: {e}")),
     };
-    if bytes.starts_with(b"#!") && depth < 4 {
-        let line = bytes[2..].split(|&c| c == b'\n').next().unwrap_or_default();
-        let mut words = line
-            .split(|c| c.is_ascii_whitespace())
-            .filter(|w| !w.is_empty());
+    if depth < executable::SCRIPTS
+        && let Some(mut words) = executable::script(&bytes)
+    {
         let first = words.next().unwrap_or_default();
         // env(1) in a script's first line stands for the program it names.
-        let second = words.find(|w| !w.starts_with(b"-"));
-        let named = if first.ends_with(b"/env") {
-            second
-        } else {
-            None
-        };
-        let inner = OsStr::from_bytes(named.unwrap_or(first));
+        let second = words.find(|w| !w.as_bytes().starts_with(b"-"));
+        let inner = second
+            .filter(|_| first.as_bytes().ends_with(b"/env"))
+            .unwrap_or(first);
         f.say(
             true,
             &format!("{shown}: a script for {}", inner.to_string_lossy()),
         );
-        return match find(inner) {
+        return match executable::find(inner) {
             Some(p) => look(&p, f, depth + 1),
             None => f.say(false, &format!("{} is not there", inner.to_string_lossy())),
         };
@@ -267,6 +251,9 @@ fn look(path: &Path, f: &mut Findings, depth: usize) {
         let text = format!("{shown}: static, or no ELF program: it loads no preload library");
         return f.say(false, &text);
     };
+    if let Some(runtime) = executable::runtime_of(&bytes[..]) {
+        f.say(false, &executable::reason(path, &runtime));
+    }
     let (ok, text) = object(path);
     f.say(ok, &format!("{shown}: {text}"));
     for lib in needed(&loader, path) {

@@ -6,6 +6,7 @@ mod calibration;
 mod child;
 mod doctor;
 mod domain;
+mod executable;
 mod fifo;
 mod flags;
 mod given;

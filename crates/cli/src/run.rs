@@ -7,7 +7,7 @@ use crate::domain::{self, Run};
 use crate::flags::Memory;
 use crate::library::{self, Named};
 use crate::service::Service;
-use crate::{child, given, guard, limit, members, rewrite};
+use crate::{child, executable, given, guard, limit, members, rewrite};
 use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -46,7 +46,10 @@ pub fn run(
         tell(&why);
         return 2;
     }
-    let carried = limit::as_error(|| prepare(forbidden, memory))
+    // What a preload library would keep from starting starts plainly.
+    let refused = executable::refuses_preload(&command[0]);
+    let carried = refused
+        .map_or_else(|| limit::as_error(|| prepare(forbidden, memory)), Err)
         .and_then(|(run, cache, library)| carried(&run, &cache, &library, explain, command));
     carried.unwrap_or_else(|why| {
         if explain {

@@ -4,7 +4,6 @@
 //! connects to, another address than the loopback's unless it is told to.
 //! Not here: what they do (crate lab, net).
 use super::flags::Wanted;
-use crate::run::tell;
 use byway_lab::interrupt;
 use byway_lab::net::ftp::Ftp;
 use byway_lab::net::netperf::workload::Netperf;
@@ -232,7 +231,7 @@ pub fn serve(at: &str) -> i32 {
     let (l, at) = match listening {
         Ok(found) => found,
         Err(e) => {
-            tell(&format!("bench --serve: {e}"));
+            crate::run::tell(&format!("bench --serve: {e}"));
             return 2;
         }
     };
@@ -248,14 +247,14 @@ pub fn serve(at: &str) -> i32 {
     let served = session::serve(&l, |from, done| {
         match done {
             Ok(what) => tell(format_args!("{from}: {what:?}")),
-            Err(e) => tell(&format!("bench --serve: {from}: {e}")),
+            Err(e) => crate::run::tell(&format!("bench --serve: {from}: {e}")),
         }
         !interrupt::asked()
     });
     match served {
         Ok(()) => 0,
         Err(e) => {
-            tell(&format!("bench --serve: {e}"));
+            crate::run::tell(&format!("bench --serve: {e}"));
             2
         }
     }
