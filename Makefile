@@ -1,7 +1,7 @@
 # build: the program and its preload library; run: the main job; test: everything; lint: style only; bench: all workloads
-# and a report of this machine, in ten minutes (make bench QUICK=--quick: in two); install: program, preload library, the
-# native library for C, its manual pages; comparators: what `bench native` compares with and that is not in everybody's build
-# (iceoryx2).
+# and a report of this machine, in ten minutes (make bench QUICK=--quick: in two); install: program, preload library, what
+# its benchmarks compare with, the native library for C, its manual pages; comparators: what `bench native` compares with
+# and that is not in everybody's build (iceoryx2).
 .PHONY: build comparators run test lint deps bench install
 QUICK =
 PREFIX ?= /usr/local
@@ -35,6 +35,8 @@ install:
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/byway lib/pkgconfig share/man/man3)
 	install -m 755 $(BUILT)/byway $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILT)/libbyway_preload.so $(DESTDIR)$(PREFIX)/lib/byway/
+	for p in byway-mimalloc byway-iceoryx2; do \
+	  [ ! -x $(BUILT)/$$p ] || install -m 755 $(BUILT)/$$p $(DESTDIR)$(PREFIX)/lib/byway/ || exit; done
 	install -m 755 $(BUILT)/libbyway.so $(DESTDIR)$(PREFIX)/lib/libbyway.so.0
 	ln -sf libbyway.so.0 $(DESTDIR)$(PREFIX)/lib/libbyway.so
 	install -m 644 $(BUILT)/libbyway.a $(DESTDIR)$(PREFIX)/lib/

@@ -2,7 +2,7 @@
 # `byway bench` as its users see it: what it says of bad input, records and baselines and what comes of comparing them,
 # Ctrl-C, pipes without colours.      usage: bench.sh BYWAY
 set -u
-byway=$(realpath "$1")
+byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
 export XDG_DATA_HOME=$work/data
@@ -35,6 +35,22 @@ refused "make one with --save-baseline" seeds --quick --baseline nosuch
 refused "give --out DIR" seeds --json x
 refused "there are: fifo grep" seeds nosuch
 refused "--out a place" seeds --quick --out /proc/none lat-pipe
+# What cannot be written, and what has no room, is refused before anything is measured or made.
+mkdir -p records/lat-pipe.json
+refused "--json a place" lat-pipe --quick --json /proc/none
+refused "--json a place" lat-pipe --quick --json records
+refused "--csv a place" lat-pipe --quick --csv /proc/none
+refused "--out a place" seeds --quick --out records lat-pipe
+XDG_DATA_HOME=/proc refused "set XDG_DATA_HOME" lat-pipe --quick --save-baseline main
+"$byway" demo --json /proc/none wc >out 2>err; is "demo --json" $? 2; has "demo --json" "$(cat err)" "--json a place"; is "demo --json: no table" "$(cat out)" ""
+"$byway" report nosuch -o /proc/none >out 2>err; is "report -o" $? 2; has "report -o" "$(cat err)" "give -o a place"
+"$byway" bench lat-pipe --quick spin --time nan --json keep >out 2>err; is "refused for another reason" "$(ls keep 2>/dev/null)" ""
+mkdir temporary
+for what in "demo --size 1000000" "demo --size 18446744073709551615" "bench pipeline --size 1000000 wc"; do
+  # shellcheck disable=SC2086
+  TMPDIR=$work/temporary timeout 60 "$byway" $what >out 2>err; is "$what" $? 2; has "$what" "$(cat err)" "give a smaller --size"
+  is "$what: nothing made" "$(ls temporary)" ""
+done
 
 # What is measured as carried must be: its workers are this program.
 has "doctor of itself" "$("$byway" doctor -- "$byway")" "ok  it can take part"
@@ -110,6 +126,24 @@ quick --runs 5 --baseline main --fail-on-regression 10 >out; is "better than a b
 has "seeds" "$(cat out)" "published: Linux 2.5, other machine"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""
 "$byway" report all -o page.html >out; is "report" $? 0; has "report" "$(cat out)" "page.html: 1 records"
 is "report: nothing beside it" "$(ls page.html*)" "page.html"
+
+# As `make install` has it: each workload finds its programs; one that lacks them, or fails, does not take the others along.
+if [ -e "$(dirname "$byway")/libbyway.a" ]; then
+  make -s -C "$here/.." install PREFIX="$work/there" BUILT="$(dirname "$byway")" >out 2>err; is "install" $? 0
+  seeds() { rm -rf some; "$work/there/bin/byway" bench seeds --quick --time 1 --out some mbuf lat-pipe >out 2>err; }
+  seeds; is "seeds, installed" $? 0; is "seeds, installed: records" "$(ls some | tr '\n' ' ')" "lat-pipe.json mbuf.json "
+  printf '#!/bin/sh\nexit 1\n' >there/lib/byway/byway-mimalloc
+  seeds; is "seeds with a broken program" $? 2; is "seeds with a broken program: records" "$(ls some)" "lat-pipe.json"
+  has "seeds with a broken program" "$(cat err)" "mbuf could not be measured"
+  rm there/lib/byway/byway-mimalloc
+  seeds; is "seeds without a program" $? 0; is "seeds without a program: records" "$(ls some)" "lat-pipe.json"
+  has "seeds without a program" "$(cat out)" "left out: byway-mimalloc is not in"
+else
+  echo "skipped: the libraries for \`make install\` are not built"
+fi
+# A folder of this name beside us is not the Python package.
+mkdir byway; "$byway" bench native --quick --runs 1 python-64 >out 2>err
+is "a clone beside us" "$(grep -c Traceback err)" 0; rmdir byway
 
 # Ctrl-C: the first keeps what is complete, says so, and leaves no child; the record is partial.
 "$byway" bench lat-pipe --quick --time 600 --width 0.01 --json partial.json >out 2>err & p=$!

@@ -3,6 +3,7 @@
 //! Invariant: an output is there as a whole or not at all (written beside, then renamed); a folder gives its records in the
 //! order of the sources, then by name.
 //! Not here: the page (lab, report).
+use crate::bench::writable;
 use byway_lab::record::Record;
 use byway_lab::report;
 use clap::Args;
@@ -43,6 +44,7 @@ pub fn report(w: &Wanted) -> i32 {
 }
 
 fn written(w: &Wanted) -> Result<String, String> {
+    place(writable(&beside(&w.output)), &w.output)?;
     let mut records = vec![];
     for from in &w.from {
         records.extend(read(from)?);
@@ -93,18 +95,33 @@ fn read(from: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-fn whole(to: &Path, text: &str) -> Result<(), String> {
+/// Where a file is written before it is renamed; a device or a FIFO is written to itself, and stays what it is.
+fn beside(to: &Path) -> PathBuf {
+    if to.metadata().is_ok_and(|m| !m.is_file()) {
+        return to.into();
+    }
     let mut name = to.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
-    let beside = to.with_file_name(name);
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, to))
-        .map_err(|e| {
-            format!(
-                "{}: {e}; give -o a place that can be written to",
-                to.display()
-            )
-        })
+    to.with_file_name(name)
+}
+
+fn whole(to: &Path, text: &str) -> Result<(), String> {
+    let beside = beside(to);
+    let written = std::fs::write(&beside, text);
+    let renamed = written.and_then(|()| match beside == to {
+        true => Ok(()),
+        false => std::fs::rename(&beside, to),
+    });
+    place(renamed, to)
+}
+
+fn place(done: std::io::Result<()>, to: &Path) -> Result<(), String> {
+    done.map_err(|e| {
+        format!(
+            "{}: {e}; give -o a place that can be written to",
+            to.display()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -142,6 +159,10 @@ mod tests {
         assert!(read(&dir.join("none")).unwrap_err().contains("none"));
         let e = whole(Path::new("/nonexistent/x.html"), "").unwrap_err();
         assert!(e.contains("give -o"));
+        // A folder is no page, and a device stays one.
+        assert!(whole(&dir, "").unwrap_err().contains("give -o"));
+        assert!(whole(Path::new("/dev/null"), "x").is_ok());
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -30,13 +30,15 @@ pub fn answer(found: Result<Vec<f64>, Failure>) -> i32 {
     }
 }
 
-/// Where `program` is: beside this one, or beside the folder of tests.
+/// Where `program` is: beside this one, beside the folder of tests, or where `make install` has it.
 ///
 /// # Errors
 /// It is not there: a sentence; `remedy` ends it.
 pub fn beside(program: &str, remedy: &str) -> Result<PathBuf, Failure> {
     let exe = std::env::current_exe()?;
     let folders = exe.ancestors().skip(1).take(2);
+    let installed = exe.ancestors().nth(2).map(|d| d.join("lib/byway"));
+    let folders = folders.map(Path::to_path_buf).chain(installed);
     let mut there = folders.map(|d| d.join(program)).filter(|p| p.is_file());
     let folder = exe.parent().unwrap_or(Path::new("/")).display();
     there

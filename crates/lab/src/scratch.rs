@@ -71,6 +71,22 @@ impl Scratch {
     }
 }
 
+/// Bytes that a file of this user may have in `dir`.
+///
+/// # Errors
+/// It is not there.
+pub fn room(dir: &Path) -> io::Result<u64> {
+    let name = CString::new(dir.as_os_str().as_bytes())?;
+    // SAFETY: a C string, and a struct of ours that is filled.
+    unsafe {
+        let mut v: libc::statvfs = std::mem::zeroed();
+        match libc::statvfs(name.as_ptr(), &mut v) {
+            0 => Ok(v.f_bavail * v.f_frsize),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
 /// From now on signals that end the program clear first; or, if Ctrl-C is watched for, only ask (interrupt.rs).
 pub(crate) fn handle_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {

@@ -7,6 +7,7 @@
 //! Not here: what is compared (lab, compare.rs).
 //!
 //! Source: XDG Base Directory Specification 0.8.
+use super::session::writable;
 use byway_lab::record::Record;
 use std::path::{Path, PathBuf};
 
@@ -56,13 +57,28 @@ fn save_in(folder: &Path, name: &str, record: &Record) -> Result<PathBuf, String
     let written = std::fs::create_dir_all(folder.join(name))
         .and_then(|()| record.write(&beside))
         .and_then(|()| std::fs::rename(&beside, &to));
-    written.map_err(|e| {
+    kept(written, &to)?;
+    Ok(to)
+}
+
+/// Sees to it, before anything is measured, that a record can be kept.
+///
+/// # Errors
+/// A sentence: it cannot be.
+pub fn ready(name: &str, workload: &str) -> Result<(), String> {
+    let folder = folder()?;
+    let to = place(&folder, name, workload);
+    let made = std::fs::create_dir_all(folder.join(name));
+    kept(made.and_then(|()| writable(&to.with_extension("new"))), &to)
+}
+
+fn kept(done: std::io::Result<()>, to: &Path) -> Result<(), String> {
+    done.map_err(|e| {
         format!(
             "{}: {e}; set XDG_DATA_HOME to a folder of yours",
             to.display()
         )
-    })?;
-    Ok(to)
+    })
 }
 
 /// One that was kept.

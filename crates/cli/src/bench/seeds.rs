@@ -88,8 +88,12 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
     let names = all.iter().map(|(_, m)| m.name().to_string()).collect();
     let chosen = w.chosen(names)?;
     all.retain(|(_, m)| chosen.iter().any(|c| c == m.name()));
+    let record = |name: &str| s.out.as_ref().map(|d| d.join(format!("{name}.json")));
     if let Some(dir) = &s.out {
         session::written(std::fs::create_dir_all(dir), dir, "--out")?;
+    }
+    for to in all.iter().filter_map(|(_, m)| record(m.name())) {
+        session::written(session::writable(&to), &to, "--out")?;
     }
     // What cannot be is said now, not after minutes.
     w.limits(all[0].1.usual())?;
@@ -105,6 +109,7 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
     let whole = w.time.unwrap_or(if w.quick { QUICK } else { FULL });
     let began = Instant::now();
     let mut result = Done::Well;
+    let mut failed = vec![];
     for (i, (document, mut workload)) in all.into_iter().enumerate() {
         let name = workload.name();
         if i > 0 {
@@ -112,22 +117,25 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
         }
         println!("{name}: {document}");
         if let Some(why) = workload.missing() {
-            table::wrapped("left out:", &why)
-                .iter()
-                .for_each(|l| println!("{l}"));
+            left_out(&why);
             continue;
         }
         let left = whole - began.elapsed().as_secs_f64();
         let own = Wanted {
             time: (w.runs.is_none()).then_some(share(left, &usual[i..])),
-            json: s.out.as_ref().map(|d| d.join(format!("{name}.json"))),
+            json: record(name),
             cases: vec![],
             ..w.clone()
         };
-        match session::run(workload.as_mut(), &own)? {
-            Done::Interrupted => return Ok(Done::Interrupted),
-            Done::Wrong => result = Done::Wrong,
-            Done::Well => {}
+        match session::run(workload.as_mut(), &own) {
+            Ok(Done::Interrupted) => return Ok(Done::Interrupted),
+            Ok(Done::Wrong) => result = Done::Wrong,
+            Ok(Done::Well) => {}
+            // The others have their records all the same.
+            Err(why) => {
+                left_out(&why);
+                failed.push(name);
+            }
         }
         if interrupt::asked() {
             return Ok(Done::Interrupted);
@@ -143,7 +151,19 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
             .iter()
             .for_each(|l| println!("{l}"));
     }
-    Ok(result)
+    match failed.is_empty() {
+        true => Ok(result),
+        false => Err(format!(
+            "{} could not be measured: see above",
+            failed.join(", ")
+        )),
+    }
+}
+
+fn left_out(why: &str) {
+    table::wrapped("left out:", why)
+        .iter()
+        .for_each(|l| println!("{l}"));
 }
 
 #[cfg(test)]

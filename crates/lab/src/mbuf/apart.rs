@@ -6,6 +6,7 @@ use super::allocator::Allocator;
 use super::child::{self, Failure};
 use super::{Case, Plan, of};
 use crate::apart;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,13 +47,23 @@ pub fn serve<A: Allocator>(args: impl Iterator<Item = String>) -> i32 {
     apart::answer(child::isolated(plan.limit(), || of::<A>(&case, &plan)))
 }
 
+/// Where the backend's program is.
+///
+/// # Errors
+/// It is not there: a sentence with the remedy.
+pub fn program(name: &str) -> Result<PathBuf, Failure> {
+    apart::beside(
+        name,
+        "build it with `make build`, or install it with `make install`",
+    )
+}
+
 /// One run of `case` by the backend in `program`.
 ///
 /// # Errors
 /// The program is not there, or what went wrong in it.
 pub fn run(program: &str, case: &Case, plan: &Plan) -> Result<Vec<f64>, Failure> {
-    let program = apart::beside(program, "build it with `make build`")?;
-    let mut c = Command::new(program);
+    let mut c = Command::new(self::program(program)?);
     apart::figures(c.args(words(case, plan)), 2 * plan.limit())
 }
 

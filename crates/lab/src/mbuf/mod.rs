@@ -229,6 +229,10 @@ impl Workload for Mbuf {
         if case == Case::Burst.id() { 12.0 } else { 1.0 }
     }
 
+    fn missing(&self) -> Option<String> {
+        apart::program(MIMALLOC).err().map(|e| e.to_string())
+    }
+
     fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
         let facts = ours::facts()?;
         if !facts.rseq {
@@ -372,6 +376,9 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
+/// The program of that backend.
+const MIMALLOC: &str = "byway-mimalloc";
+
 /// One run of one backend, in a process of its own.
 fn run(case: &Case, backend: Backend, plan: &Plan) -> Result<Vec<f64>, Failure> {
     let of = match backend {
@@ -379,7 +386,7 @@ fn run(case: &Case, backend: Backend, plan: &Plan) -> Result<Vec<f64>, Failure> 
         Backend::Present => of::<present::Present>,
         Backend::Pool => of::<pool::Pool>,
         Backend::Malloc => of::<heaps::Malloc>,
-        Backend::Mimalloc => return apart::run("byway-mimalloc", case, plan),
+        Backend::Mimalloc => return apart::run(MIMALLOC, case, plan),
         Backend::Harness if *case == Case::Cross => of::<harness::Harness<2048>>,
         Backend::Harness => of::<harness::Harness<16>>,
     };

@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 
 const SCRIPT: &str = include_str!("records.py");
 const PYTHON: &str = "python3";
+/// Before every program: no module from the folder that this was started in, where a clone named byway would stand for the
+/// wheel. Python's own option for that, -P, is of 3.11.
+const ELSEWHERE: &str = "import sys\nsys.path = [p for p in sys.path if p]\n";
 
 /// The version of the user's Python, as it says it.
 ///
@@ -40,7 +43,7 @@ pub fn wheel() -> Result<(), Failure> {
 /// What a program of one line prints; `None` if it fails.
 fn said(text: &str) -> Option<String> {
     let out = Command::new(PYTHON)
-        .args(["-c", text])
+        .args(["-c", &format!("{ELSEWHERE}{text}")])
         .stdin(Stdio::null())
         .output()
         .ok()?;
@@ -60,7 +63,7 @@ pub fn run(case: Case, kind: Kind, cpus: &[usize], n: u64) -> Result<Done, Failu
         cpus[1 % cpus.len()] as u64,
     ];
     let mut c = Command::new(PYTHON);
-    c.args(["-c", SCRIPT, kind.name()]);
+    c.args(["-c", &format!("{ELSEWHERE}{SCRIPT}"), kind.name()]);
     c.args(numbers.map(|n| n.to_string()));
     Done::parse(&apart::figures(&mut c, LIMIT)?)
 }

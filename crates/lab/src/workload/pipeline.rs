@@ -7,7 +7,7 @@ use super::Workload;
 use crate::child::Failure;
 use crate::record::{Better, Overhead, Parameters, Record};
 use crate::runner::{Contest, Figures, Limits};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use crate::{machine, program, stats, table};
 use std::ffi::OsString;
 use std::fs;
@@ -84,6 +84,8 @@ pub fn cases() -> Vec<Case> {
     v
 }
 
+const MB: u64 = 1_000_000;
+
 /// The text files, in a folder that goes with the value.
 pub struct Texts {
     dir: Scratch,
@@ -97,9 +99,10 @@ impl Texts {
     /// # Errors
     /// The temporary folder has no room.
     pub fn create(mb: u64) -> std::io::Result<Texts> {
-        let t = Texts::none()?;
-        write_text(&t.dir.path().join("text"), mb * 1_000_000)?;
-        write_text(&t.small(), mb.min(50) * 1_000_000)?;
+        let (text, small) = (mb.saturating_mul(MB), mb.min(50) * MB);
+        let t = Texts::none(text.saturating_add(small))?;
+        write_text(&t.dir.path().join("text"), text)?;
+        write_text(&t.small(), small)?;
         Ok(t)
     }
 
@@ -108,8 +111,8 @@ impl Texts {
     /// # Errors
     /// As `create`.
     pub fn fifty() -> std::io::Result<Texts> {
-        let t = Texts::none()?;
-        write_text(&t.small(), 50_000_000)?;
+        let t = Texts::none(50 * MB)?;
+        write_text(&t.small(), 50 * MB)?;
         Ok(t)
     }
 
@@ -118,7 +121,13 @@ impl Texts {
         self.dir.path().join("text50")
     }
 
-    fn none() -> std::io::Result<Texts> {
+    /// No file yet, and room for `bytes`. A folder that others use as well is not filled to find out.
+    fn none(bytes: u64) -> std::io::Result<Texts> {
+        let room = scratch::room(&std::env::temp_dir())?;
+        if room < bytes {
+            let text = format!("there are {} MB free", room / MB);
+            return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, text));
+        }
         let name = format!("byway-demo-{}", std::process::id());
         Ok(Texts {
             dir: Scratch::create(&name, &["text", "text50"])?,
@@ -319,8 +328,8 @@ impl Workload for Pipelines {
     fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
         let made = Texts::create(self.size).map_err(|e| {
             Failure::Said(format!(
-                "{e}; it needs {} MB of room in {} (TMPDIR)",
-                self.size + 50,
+                "no files of {} MB in {}: {e}; give a smaller --size, or set TMPDIR to a folder of yours with more room",
+                self.size.saturating_add(self.size.min(50)),
                 std::env::temp_dir().display()
             ))
         })?;

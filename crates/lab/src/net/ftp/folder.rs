@@ -8,11 +8,9 @@
 //! Invariant: only this user can read it; it is gone with the value, and when the program is interrupted.
 //! Not here: the programs.
 use crate::child::Failure;
-use crate::scratch::Scratch;
-use std::ffi::CString;
+use crate::scratch::{self, Scratch};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +50,7 @@ impl Folder {
                 "{remedy}: {e}; give a smaller --size, or set TMPDIR to a folder of yours with more room"
             ))
         };
-        let room = room(&temporary).map_err(|e| remedy(e.to_string()))?;
+        let room = scratch::room(&temporary).map_err(|e| remedy(e.to_string()))?;
         if room < 2 * bytes {
             return Err(remedy(format!("there are {} MB", room / super::MB)));
         }
@@ -151,19 +149,6 @@ fn same(a: &Path, b: &Path) -> io::Result<bool> {
         b.read_exact(&mut y[..n])?;
         if x[..n] != y[..n] {
             return Ok(false);
-        }
-    }
-}
-
-/// Bytes that a file of this user may have there.
-fn room(dir: &Path) -> io::Result<u64> {
-    let name = CString::new(dir.as_os_str().as_bytes())?;
-    // SAFETY: a C string, and a struct of ours that is filled.
-    unsafe {
-        let mut v: libc::statvfs = std::mem::zeroed();
-        match libc::statvfs(name.as_ptr(), &mut v) {
-            0 => Ok(v.f_bavail * v.f_frsize),
-            _ => Err(io::Error::last_os_error()),
         }
     }
 }
