@@ -16,7 +16,11 @@ fi
 "$env/bin/python" -c 'import numpy' 2>/dev/null || "$env/bin/pip" install -q numpy==2.4.6 || echo "python: without numpy, which cannot be installed here: its test is skipped"
 [ -x "$env/bin/stubtest" ] || "$env/bin/pip" install -q mypy==2.4.1 || echo "python: without mypy, which cannot be installed here: the stubs are not compared"
 wheels=$(mktemp -d); trap 'rm -rf "$wheels"' EXIT
-CARGO_TARGET_DIR=$(dirname "$built")/python "$env/bin/maturin" build -q --release --locked -m python/Cargo.toml -i "$env/bin/python" --out "$wheels"
+# A file that does not fit is an error with --locked; else the build, or pip install ./python, would change it.
+lock=$(cksum <python/Cargo.lock)
+CARGO_TARGET_DIR=$(dirname "$built")/python "$env/bin/maturin" build -q --release --locked -m python/Cargo.toml -i "$env/bin/python" --out "$wheels" ||
+  { echo "python: no wheel; if python/Cargo.lock does not fit: cargo update --workspace --manifest-path python/Cargo.toml"; exit 1; }
+[ "$lock" = "$(cksum <python/Cargo.lock)" ] || { echo "python: the build has changed python/Cargo.lock"; exit 1; }
 "$env/bin/pip" install -q --force-reinstall --no-deps "$wheels"/byway-*-abi3-*.whl
 # Each file three times: through shared memory; told to keep off; and where `byway run` carries a process's pipes.
 unset BYWAY
