@@ -40,7 +40,7 @@ fn commands() -> Command {
             ),
             one(
                 "report",
-                "One page of records (bench ... --json FILE): tables and plots",
+                "Make one page of records (bench ... --json FILE): tables and plots",
                 report::Wanted::augment_args,
             ),
             one(
@@ -50,7 +50,7 @@ fn commands() -> Command {
             ),
             one(
                 "doctor",
-                "Tell what this machine allows, or whether a program can take part",
+                "Say what this machine allows, or whether a program can take part",
                 Doctor::augment_args,
             ),
             one(
@@ -75,35 +75,41 @@ fn commands() -> Command {
 }
 
 #[derive(Args)]
+#[command(
+    next_line_help = true,
+    override_usage = "byway run [OPTIONS] [--] COMMAND [ARGUMENT]..."
+)]
 struct Run {
-    /// Leave every pipe to the kernel
+    /// Leave every pipe to the kernel: the command runs as without Byway
     #[arg(long)]
     off: bool,
-    /// At the end, tell on standard error what was carried, and why the rest was not
+    /// Say on standard error at the end what was carried, and why not all
     #[arg(long)]
     explain: bool,
-    /// Do without these, comma-separated
+    /// Do without these, comma-separated, to see what a run does then
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     forbid: Vec<Forbidden>,
-    #[command(flatten)]
-    memory: Memory,
-    #[command(flatten)]
-    ring: Rings,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    ring: Rings,
+    #[command(flatten)]
+    memory: Memory,
 }
 
 #[derive(Args)]
+#[command(next_line_help = true)]
 struct Demo {
-    /// Size of the text file, MB
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Size of the text file in TMPDIR (usually /tmp), MB
+    #[arg(long, value_name = "MB", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     size: u64,
     /// Counted runs of each pipeline and side
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Write the record here as well; `-` is standard output (the table then goes to standard error)
-    #[arg(long, value_name = "FILE")]
+    /// Write the record here as well; with `-` to standard output, and the
+    /// table to standard error
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     json: Option<PathBuf>,
     /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
     cases: Vec<String>,
@@ -112,7 +118,7 @@ struct Demo {
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 struct Bench {
-    /// Serve `netpipe --peer` and `netperf --peer` of another host, until Ctrl-C
+    /// Serve another host's `--peer`, until Ctrl-C
     #[arg(long, value_name = "ADDRESS[:PORT]", num_args = 0..=1, default_missing_value = "127.0.0.1")]
     serve: Option<String>,
     #[command(subcommand)]
@@ -132,21 +138,24 @@ struct Stat {
 }
 
 #[derive(Args)]
+#[command(next_line_help = true)]
 struct Doctor {
-    /// Walk the memory of the runs of this user: is each object in exactly one place?
+    /// Walk the memory of this user's runs: is each object in just one place?
     #[arg(long, conflicts_with = "command")]
     audit: bool,
-    /// Measure this machine anew for `byway run --pipe auto`, with the CPUs that this may use, and keep the figures: what a
-    /// wake-up takes or, with one CPU (`taskset -c 0`), whether long writes are copied faster in one step than in two
-    #[arg(long, conflicts_with_all = ["command", "audit"])]
+    /// Measure this machine anew for `byway run --pipe auto`, and keep that:
+    /// what a wake-up takes or, with one CPU (`taskset -c 0`), whether long
+    /// writes are copied faster in one step than in two
+    #[arg(long, verbatim_doc_comment, conflicts_with_all = ["command", "audit"])]
     calibrate: bool,
-    /// Tell what of these programs and libraries would be rewritten, and whether each byte of it is proven to be code
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "calibrate"])]
+    /// Say what of these programs and libraries would be rewritten, and
+    /// whether each byte of it is proven to be code
+    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "calibrate"])]
     object: Vec<OsString>,
     /// Of objects: every site, one line of JSON an object
     #[arg(long, requires = "object")]
     json: bool,
-    /// A program (or library) to look at
+    /// A program (or library) to look at; the machine if none is given
     #[arg(last = true, value_name = "CMD")]
     command: Option<OsString>,
 }
@@ -166,28 +175,35 @@ struct NetWorker {
     word: String,
 }
 
-/// How much a carried pipe holds.
+// How much a carried pipe holds. (A `///` here would be the head of the command's help.)
 #[derive(Args)]
+#[command(next_help_heading = "Pipes")]
 struct Rings {
-    /// `base`: at least 64 KiB, as a pipe of the kernel has; `lp`: large ones; `zc`: long writes are copied once, from buffer to
-    /// buffer; `auto`: by the CPUs, what memory there is, what was measured of this machine at the first run (`byway doctor` shows
-    /// it), and by what goes through each pipe
+    /// How much a pipe holds, and how long writes go through
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pipe: Pipe,
-    /// Bytes in flight in one pipe, such as 4K, 256K or 8M [default: 64K with base, 512K with lp]: up to 64K it holds so much at
-    /// least, above that writes of less than 4 KiB may find 4 KiB less; the kernel's own pipe must be able to hold twice that
-    /// (/proc/sys/fs/pipe-max-size), else it is less
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Bytes in flight in one pipe, 4K to 8M; by --pipe if not given
+    ///
+    /// The usual ones are 64K with base and 512K with lp.
+    /// Up to 64K a pipe holds at least so much. Above that, writes of less
+    /// than 4 KiB may find 4 KiB less. The kernel's own pipe must be able to
+    /// hold twice that (/proc/sys/fs/pipe-max-size), or a pipe holds less.
+    #[arg(long, value_name = "SIZE", value_parser = size, verbatim_doc_comment)]
     capacity: Option<u32>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Pipe {
+    /// At least 64 KiB, as a pipe of the kernel
     Base,
+    /// 512 KiB
     Lp,
+    /// As base; long writes are copied once, between buffers
     Zc,
+    /// Both
     #[value(name = "lp+zc")]
     LpZc,
+    /// By the machine (`byway doctor`) and by each pipe's bytes
     Auto,
 }
 
@@ -254,25 +270,32 @@ fn size(text: &str) -> Result<u32, String> {
     Ok(n)
 }
 
-/// The shared memory of a run.
+// The shared memory of a run.
 #[derive(Args)]
 #[command(next_help_heading = "Memory")]
 pub struct Memory {
-    /// The most that all pipes together have in flight, MiB; above it they are the kernel's
+    /// In flight in all pipes at most, MiB; else the kernel's
     #[arg(long, value_name = "MIB", default_value_t = 128,
           value_parser = clap::value_parser!(u32).range(1..=MOST_MIB))]
     pub memory: u32,
-    /// Shared memory for this run alone; else all runs of a user share theirs, so that FIFOs between them are carried
-    #[arg(long)]
+    /// Shared memory for this run alone
+    ///
+    /// All others of a user share theirs, so that FIFOs between them are
+    /// carried. A run with figures of its own is always private.
+    #[arg(long, verbatim_doc_comment)]
     pub private: bool,
     /// Make this much ready at the start, MiB
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub preallocate: u32,
-    /// Free memory goes back to the machine down to here, MiB ...
+    /// Free memory goes back to the system down to here, MiB ...
     #[arg(long, value_name = "MIB", default_value_t = 8)]
     low: u32,
-    /// ... once there was more than this, MiB [default: 16, or twice --low; of little --memory half of it]
-    #[arg(long, value_name = "MIB")]
+    /// ... once there was more than this, MiB [default: 16, or twice --low]
+    #[arg(
+        long,
+        value_name = "MIB",
+        long_help = "... once there was more than this, MiB\n\n[default: 16, or twice --low; of little --memory half of it]"
+    )]
     high: Option<u32>,
     /// ... for so long, ms
     #[arg(long, value_name = "MS", default_value_t = 300)]
@@ -366,13 +389,13 @@ enum Forbidden {
     Carry,
     /// Waiting awake for a neighbour on another CPU
     Spin,
-    /// Rewriting libc: nobody takes part
+    /// Rewriting libc: no program takes part
     Rewrite,
     /// Shared memory for rings
     Memory,
     /// Named FIFOs
     Fifo,
-    /// Restartable sequences in the allocator: a lock instead (also: BYWAY_RSEQ=off)
+    /// Restartable sequences: locks instead (also: BYWAY_RSEQ=off)
     Rseq,
 }
 
@@ -473,13 +496,4 @@ fn ping_pong(told: &PingPong) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::commands;
-
-    #[test]
-    fn every_command_is_well_formed() {
-        let mut all = commands();
-        all.build();
-        all.debug_assert();
-    }
-}
+mod tests;

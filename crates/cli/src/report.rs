@@ -9,7 +9,7 @@ use byway_lab::report;
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// What it is told.
+// What it is told.
 #[derive(Args)]
 pub struct Wanted {
     /// Records (bench ... --json FILE), or folders of them

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// What every benchmark may be told.
 #[derive(Args, Clone, Default)]
+#[command(next_line_help = true)]
 pub struct Wanted {
     /// Fewer and shorter runs
     #[arg(long)]
@@ -20,7 +21,7 @@ pub struct Wanted {
     /// Use only so many CPUs; all that this process may use if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub cpus: Option<u16>,
-    /// Use these CPUs, such as 0,2; the processes of a pair are bound to the first and the second
+    /// Use these CPUs, such as 0,2; the first two for the processes of a pair
     #[arg(
         long,
         value_name = "CPU",
@@ -28,20 +29,21 @@ pub struct Wanted {
         conflicts_with = "cpus"
     )]
     pub pin: Vec<usize>,
-    /// Seconds that all cases together may take; each ends earlier if its intervals are narrow enough
+    /// Seconds for all cases; one ends early if its intervals are narrow
     #[arg(long, value_name = "S")]
     pub time: Option<f64>,
-    /// Width of the 95 % intervals of medians and ratios that is narrow enough, percent [default: 5]
+    /// Width of 95 % intervals that is narrow enough, percent [default: 5]
     #[arg(long, value_name = "PCT")]
     pub width: Option<f64>,
-    /// Rounds that count of each case, no fewer and no more, whatever they take
+    /// Rounds that count of each case, no fewer and no more, however long
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["time", "width"])]
     pub runs: Option<u16>,
-    /// Percentiles that the record has of each row beside the median, such as 50,95,99.9
+    /// Percentiles of each row for the record, such as 50,95,99.9
     #[arg(long, value_name = "P", value_delimiter = ',')]
     pub percentiles: Vec<f64>,
-    /// Write the record here as well; `-` is standard output (the table then goes to standard error)
-    #[arg(long, value_name = "FILE")]
+    /// Write the record here as well; with `-` to standard output, and the
+    /// table to standard error
+    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub json: Option<PathBuf>,
     /// Write all samples here as comma-separated values
     #[arg(long, value_name = "FILE")]
@@ -60,8 +62,9 @@ pub struct Wanted {
 
 /// What a comparison may be told.
 #[derive(Args, Clone, Default)]
+#[command(next_line_help = true)]
 pub struct Gate {
-    /// End with status 1 if a row is worse by more than so many percent, its whole interval
+    /// End with status 1 if a row's whole interval is worse by more percent
     #[arg(long, value_name = "PCT")]
     fail_on_regression: Option<f64>,
     /// Compare although these differ, such as kernel,libc

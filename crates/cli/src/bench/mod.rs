@@ -35,9 +35,9 @@ use std::path::PathBuf;
 /// Measure one part by itself, against others that do the same
 #[derive(Subcommand)]
 pub enum What {
-    /// The allocator, against the one it replaced in 2001, a fixed pool, and two heaps
+    /// The allocator, beside that of 2001, a fixed pool and two heaps
     Mbuf(Wanted),
-    /// Messages through a FIFO: a FreeBSD project's table of 2009, beside it its own figures
+    /// Messages through a FIFO, as a FreeBSD project had them in 2009
     Fifo(Wanted),
     /// Bytes one way through one pipe, by chunk size
     BwPipe(Wanted),
@@ -47,19 +47,19 @@ pub enum What {
     LatPipe(Wanted),
     /// `cat` of 50 MB into `grep` for what is not there
     Grep(Wanted),
-    /// NetPIPE: blocks of 1 B to 8 MiB through sockets and pipes, to and fro and one way
+    /// NetPIPE: blocks of 1 B to 8 MiB through sockets and pipes
     Netpipe(net::Pipe),
-    /// netperf: streams, requests and responses over TCP, UDP and UNIX sockets
+    /// netperf: streams and requests over TCP, UDP and UNIX sockets
     Netperf(net::Perf),
     /// A file of 520 MB from a real FTP server and to it
     Ftp(net::File),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
-    /// The native library: records, grants and wake-ups, beside iceoryx2, ZeroMQ, sockets, pipes and what is possible
+    /// The native library's records and wake-ups, beside others'
     Native(Wanted),
     /// All of them, each beside its published table
     Seeds(seeds::Seeds),
-    /// Two records of one measurement: what has changed, and whether that is more than chance
+    /// Two records: what has changed, and whether that is more than chance
     Compare(against::Files),
 }
 

@@ -22,13 +22,13 @@ use std::path::Path;
 #[derive(Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct Where {
-    /// Two hosts: `veth` makes two network namespaces in this machine (as root), which are gone afterwards
+    /// Two hosts, made here as network namespaces, as root
     #[arg(long, value_name = "WHICH", conflicts_with = "peer")]
     hosts: Option<Made>,
-    /// Two hosts: against the machine on which `byway bench --serve ADDRESS` runs
+    /// Two hosts: the other runs `byway bench --serve ADDRESS`
     #[arg(long, value_name = "HOST[:PORT]")]
     peer: Option<String>,
-    /// Only these ways for the bytes; may be given again; all if none is given
+    /// Only this way for the bytes; may be given again; all if not given
     #[arg(long = "backend", value_name = "NAME")]
     backends: Vec<String>,
 }
@@ -66,16 +66,16 @@ pub struct Pipe {
     /// Largest block, bytes
     #[arg(short = 'u', long, value_name = "BYTES", default_value_t = 8 << 20)]
     upper: usize,
-    /// Measure sizes so many bytes below and above each as well [default: 3, or 0 with --quick]
+    /// Sizes so many bytes beside each, too [default: 3, or 0 with --quick]
     #[arg(short = 'p', long, value_name = "BYTES", value_parser = clap::value_parser!(u16))]
     perturbation: Option<u16>,
-    /// Send each block so often; as often as fills 5 ms (2 with --quick) if not given
+    /// Send each block so often [default: what fills 5 ms, or 2 with --quick]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeats: Option<u32>,
     /// Check what arrives in place of measuring
     #[arg(short = 'i', long)]
     check: bool,
-    /// Send and receive buffers of sockets, bytes; the system's own if not given
+    /// Buffers of sockets, bytes; the system's own if not given
     #[arg(short = 'b', long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=64 << 20))]
     buffer: Option<u32>,
     #[command(flatten)]
@@ -124,10 +124,10 @@ pub struct Perf {
     /// Bytes of each send of a stream
     #[arg(short = 'm', long, value_name = "BYTES", default_value_t = 32_768)]
     message: usize,
-    /// The client's send and receive buffers, bytes; 0: the system's own
+    /// Client's buffers, bytes; 0: the system's own
     #[arg(short = 's', long, value_name = "SEND,RECV", value_delimiter = ',', num_args = 1..=2, default_values_t = [65_500, 65_500])]
     local: Vec<usize>,
-    /// The server's
+    /// Server's buffers, bytes; 0: the system's own
     #[arg(short = 'S', long, value_name = "SEND,RECV", value_delimiter = ',', num_args = 1..=2, default_values_t = [65_500, 65_500])]
     remote: Vec<usize>,
     /// Bytes of a request and of its response
