@@ -10,6 +10,7 @@ pub mod cached;
 pub mod clock;
 pub mod errno;
 pub mod file;
+pub mod group;
 #[cfg(miri)]
 mod interpreter;
 pub mod line;
