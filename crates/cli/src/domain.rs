@@ -12,7 +12,7 @@ use byway_folder::{native, runs};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::layout::{Geometry, MAGIC};
-use byway_mem::{reclaim, registry};
+use byway_mem::{group, reclaim, registry};
 use byway_pipe::channel::{Channel, Why};
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};
@@ -40,6 +40,9 @@ impl Run {
     /// # Errors
     /// A sentence: what could not be made, and what to try.
     pub fn obtain(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
+        if !group::may_begin(Geometry::of(memory.slabs())) {
+            return Err("the memory control group has too little room; raise its limit".into());
+        }
         let dir = folder();
         for _ in 0..5 {
             usable(&dir)?;

@@ -4,6 +4,7 @@
 //! closes every descriptor it does not know cannot take the domain away. Every index is checked here, against the
 //! geometry that this process took from the file's size, not from the shared header.
 //! unsafe: mapping memory and reaching into it.
+use crate::group;
 use crate::layout::*;
 use byway_sys::errno::{EINVAL, Ret, failed};
 use byway_sys::line;
@@ -291,12 +292,13 @@ impl Domain {
             .then(|| (self.arena + i * UNIT) as *mut u8)
     }
 
-    /// Makes `n` bytes at `p`, an address of the mapping, present for good; false when there is no memory.
+    /// Makes `n` bytes at `p`, an address of the mapping, present for good; false when there is no memory, or a control group has none
+    /// left for this.
     ///
     /// LINUX madvise(2) MADV_POPULATE_WRITE (5.14): fails with EFAULT where a touch would be SIGBUS.
     fn populate(&self, p: usize, n: usize) -> bool {
         // SAFETY: populating changes no contents.
-        !failed(unsafe { call3(nr::MADVISE, p, n, MADV_POPULATE_WRITE) })
+        group::may(self, n) && !failed(unsafe { call3(nr::MADVISE, p, n, MADV_POPULATE_WRITE) })
     }
     /// Makes pages of the arena present: `n` of them from page `page` of slab `i`.
     pub fn populate_arena(&self, i: usize, page: usize, n: usize) -> bool {

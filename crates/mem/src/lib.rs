@@ -12,6 +12,7 @@ pub mod bucket;
 pub mod cache;
 pub mod crash;
 pub mod domain;
+pub mod group;
 pub mod hints;
 pub mod holdings;
 pub mod layout;

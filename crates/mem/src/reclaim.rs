@@ -11,7 +11,7 @@
 use crate::cache::User;
 use crate::domain::Domain;
 use crate::layout::*;
-use crate::{bucket, slab, span};
+use crate::{bucket, group, slab, span};
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -21,7 +21,7 @@ const STEP_US: u64 = 2_000;
 /// The most that one passer-by gives back, bytes.
 const STEP: usize = 8 << 20;
 
-/// How much of the domain's arena is in use, as FreeBSD's pipe memory has it (sys_pipe.c: amountpipekva against
+/// How much is in use of the domain's arena, or of what a control group lets us have of it, as FreeBSD's pipe memory has it (sys_pipe.c: amountpipekva against
 /// maxpipekva).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Band {
@@ -36,7 +36,7 @@ pub enum Band {
 /// The band of the domain now.
 pub fn band(d: &Domain) -> Band {
     let used = d.header().slabs_used.load(Relaxed) as usize;
-    match (used * 4).checked_div(d.slabs()).unwrap_or(4) {
+    match (used * 4).checked_div(group::slabs(d)).unwrap_or(4) {
         0 | 1 => Band::Grow,
         2 => Band::Stay,
         _ => Band::Shrink,
@@ -61,7 +61,7 @@ pub fn free_bytes(d: &Domain) -> usize {
 fn kib(v: &core::sync::atomic::AtomicU32) -> usize {
     (v.load(Relaxed) as usize) << 10
 }
-fn per_us(h: &Header) -> u64 {
+pub(crate) fn per_us(h: &Header) -> u64 {
     u64::from(h.cycles_per_us.load(Relaxed)).clamp(100, 20_000)
 }
 
@@ -103,7 +103,8 @@ fn step(u: &User, now: u64, most: usize) {
     let d = &u.domain;
     let h = d.header();
     let free = free_bytes(d);
-    let (low, high) = (kib(&h.low_kib), kib(&h.high_kib));
+    let low = group::idle(d, kib(&h.low_kib));
+    let high = group::idle(d, kib(&h.high_kib));
     let tight = band(d) == Band::Shrink;
     let decay = u64::from(h.decay_ms.load(Relaxed)) * 1000 * per_us(h);
     let since = h.over_since.load(Relaxed);

@@ -7,6 +7,7 @@
 //! Not here: who needs the objects.
 use crate::crash::{Point, point};
 use crate::domain::Domain;
+use crate::group;
 use crate::layout::*;
 use crate::weak::{Edge, order};
 use byway_sys::process;
@@ -207,7 +208,9 @@ fn there(d: &Domain, i: usize, s: &Slab, class: Class, k: usize, dry: &mut bool)
 /// Makes a free slab one of `class`. Its number.
 fn claim(d: &Domain, class: Class, who: Who) -> Option<usize> {
     let h = d.header();
-    if h.flags.load(Relaxed) & flags::NO_MEMORY != 0 {
+    if h.flags.load(Relaxed) & flags::NO_MEMORY != 0
+        || h.slabs_used.load(Relaxed) as usize >= group::slabs(d)
+    {
         return None;
     }
     let free = &d.middle().free;
