@@ -8,7 +8,7 @@ use crate::calibration::{self, Told};
 use crate::flags::Memory;
 use crate::members;
 pub use byway_folder::{folder, usable};
-use byway_folder::{native, runs};
+use byway_folder::{native, quota, runs};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::layout::{Geometry, MAGIC};
@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
+
+/// Threads of a run: `wait`, the service, and who hears of FIFOs that are opened.
+const THREADS: u32 = 3;
 
 /// A domain that this process has.
 pub struct Run {
@@ -43,6 +46,9 @@ impl Run {
         if !group::may_begin(Geometry::of(memory.slabs())) {
             return Err("the memory control group has too little room; raise its limit".into());
         }
+        if !quota::may_add(THREADS) {
+            return Err("the control group allows too few processes; raise its pids.max".into());
+        }
         let dir = folder();
         for _ in 0..5 {
             usable(&dir)?;
@@ -55,7 +61,7 @@ impl Run {
             }
             runs::sweep(&dir);
             native::sweep(&dir);
-            let cpus = byway_folder::quota::cpus();
+            let cpus = quota::cpus();
             let found = if memory.private || flags != 0 {
                 None
             } else {

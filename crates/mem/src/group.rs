@@ -4,13 +4,13 @@
 //! limit   ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ above it the kernel kills a process
 //!   RESERVE                         below that much room no page is made, and what is free goes back
 //! used    ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
-//!   PART                            of the limit, the most that the slabs may hold
+//! (slabs)                           hold at most PART of the limit
 //! ```
 //! LINUX cgroup-v1/memory, cgroup-v2: pages of a tmpfs are charged to the group whose process touches them first. Without swap only
-//! their owner can give them back, and where a group is at its limit MADV_POPULATE_WRITE has a process killed instead of failing.
+//! their owner can give them back. At a group's limit MADV_POPULATE_WRITE does not fail: the kernel kills a process.
 //!
 //! Invariant: a process makes pages present only while its groups have room for them. An answer holds for `FRESH_US`, and for a
-//! small part of that room: neighbours ask at the same time.
+//! small part of the room: other processes ask at the same time.
 //! Not here: the questions themselves (crate sys, group.rs). The memory of the programs, and what K takes.
 use crate::domain::Domain;
 use crate::layout::{Geometry, SLAB_BYTES};
@@ -19,12 +19,14 @@ use byway_sys::{clock, group};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// Of a limit: the most for slabs, so that those of all pipes stay less than what the kernel's pipes would take; what is left to others.
+/// Of a limit, the most for slabs. The kernel's pipes may take as much again when rings are handed back.
 const PART: u64 = 16;
+/// Of a limit, what is left to the programs, but at least `LEAST_RESERVE`.
 const RESERVE: u64 = 4;
 const LEAST_RESERVE: u64 = 8 << 20;
-/// Of the room: what one process may take before it asks again.
+/// Of the room, what one process may take before it asks again: a 64th.
 const AT_ONCE: usize = 64;
+/// Slabs without which a domain is not worth its tables: with fewer, pipes only take turns to have a ring.
 const WORTH: usize = 4;
 const FRESH_US: u64 = 10_000;
 
@@ -44,7 +46,7 @@ static TOLD: Told = Told {
     bytes: AtomicUsize::new(0),
 };
 
-/// Asks; the bytes that may be taken. Where nothing can be learned, what was told before holds.
+/// Asks; the bytes that may be taken. Where no descriptor is left to look, the last answer holds.
 fn ask(now: u64) -> usize {
     let measure = |cache| {
         let (mut slabs, mut room) = (u64::MAX, u64::MAX);
@@ -55,7 +57,7 @@ fn ask(now: u64) -> usize {
         known.then_some((slabs, room as usize))
     };
     let told = match measure(false) {
-        // That costs more.
+        // Pages of files count as free. That question takes longer, so it comes second.
         Some((_, 0)) => measure(true),
         told => told,
     };
@@ -71,7 +73,7 @@ fn ask(now: u64) -> usize {
     room
 }
 
-/// Bytes that slabs may have, as long as that is true; `usize::MAX`: no group says anything.
+/// Bytes that slabs may have; `usize::MAX`: no group has a limit. Asks where the last answer is too old.
 fn slabs_bytes(d: &Domain) -> usize {
     let (now, at) = (clock::now(), TOLD.at.load(Relaxed));
     if at == 0 || now.wrapping_sub(at) > FRESH_US * per_us(d.header()) {
@@ -105,8 +107,7 @@ pub fn may(d: &Domain, n: usize) -> bool {
     TOLD.bytes.fetch_update(Relaxed, Relaxed, less).is_ok() || ask(clock::now()) >= n
 }
 
-/// Whether a domain is worth having: its tables and some slabs are to be as small a part of the limit as slabs are. With fewer, pipes
-/// take turns to have a ring, which is slower than to have none.
+/// Whether a domain is worth having: its tables and some slabs are within that part of the limit, and the reserve is untouched.
 pub fn may_begin(g: Geometry) -> bool {
     ask(clock::now());
     TOLD.slabs.load(Relaxed) >= g.reserved() + WORTH * SLAB_BYTES
