@@ -10,7 +10,7 @@ use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
-use byway_mem::{participants, registry, sweep};
+use byway_mem::{group, participants, registry, sweep};
 use byway_pipe::channel::Channel;
 use byway_pipe::{Me, clusters};
 use byway_sys::process;
@@ -103,6 +103,7 @@ impl Service {
         self.fifos.stir();
         let u = user(d);
         let me = me(&u);
+        group::look(&d);
         let tight = reclaim::band(&d) == Band::Shrink;
         self.seen.resize(d.channels_made(), (0, 0));
         for (i, seen) in self.seen.iter_mut().enumerate() {

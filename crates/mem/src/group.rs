@@ -73,28 +73,29 @@ fn ask(now: u64) -> usize {
     room
 }
 
-/// Bytes that slabs may have; `usize::MAX`: no group has a limit. Asks where the last answer is too old.
-fn slabs_bytes(d: &Domain) -> usize {
+/// Asks if the last answer is too old. Only where pages are to be made, or go back in a service's own time: programs start and end
+/// without a question.
+pub fn look(d: &Domain) {
     let (now, at) = (clock::now(), TOLD.at.load(Relaxed));
     if at == 0 || now.wrapping_sub(at) > FRESH_US * per_us(d.header()) {
         ask(now);
     }
-    TOLD.slabs.load(Relaxed)
 }
 
-/// How many slabs of `d` may be in use.
+/// How many slabs of `d` may be in use, by the last answer.
 pub fn slabs(d: &Domain) -> usize {
-    d.slabs().min(slabs_bytes(d) / SLAB_BYTES)
+    d.slabs().min(TOLD.slabs.load(Relaxed) / SLAB_BYTES)
 }
 
-/// How much memory may lie free: `bytes`, or less where a group is small.
-pub fn idle(d: &Domain, bytes: usize) -> usize {
-    bytes.min(slabs_bytes(d) / 4)
+/// How much memory may lie free, by the last answer: `bytes`, or less where a group is small.
+pub fn idle(bytes: usize) -> usize {
+    bytes.min(TOLD.slabs.load(Relaxed) / 4)
 }
 
 /// Whether `n` bytes may be made present, which then are taken.
 pub fn may(d: &Domain, n: usize) -> bool {
-    if slabs_bytes(d) == 0 {
+    look(d);
+    if TOLD.slabs.load(Relaxed) == 0 {
         return false;
     }
     let less = |b: usize| {

@@ -103,8 +103,8 @@ fn step(u: &User, now: u64, most: usize) {
     let d = &u.domain;
     let h = d.header();
     let free = free_bytes(d);
-    let low = group::idle(d, kib(&h.low_kib));
-    let high = group::idle(d, kib(&h.high_kib));
+    let low = group::idle(kib(&h.low_kib));
+    let high = group::idle(kib(&h.high_kib));
     let tight = band(d) == Band::Shrink;
     let decay = u64::from(h.decay_ms.load(Relaxed)) * 1000 * per_us(h);
     let since = h.over_since.load(Relaxed);

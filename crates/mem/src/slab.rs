@@ -208,6 +208,7 @@ fn there(d: &Domain, i: usize, s: &Slab, class: Class, k: usize, dry: &mut bool)
 /// Makes a free slab one of `class`. Its number.
 fn claim(d: &Domain, class: Class, who: Who) -> Option<usize> {
     let h = d.header();
+    group::look(d);
     if h.flags.load(Relaxed) & flags::NO_MEMORY != 0
         || h.slabs_used.load(Relaxed) as usize >= group::slabs(d)
     {

@@ -34,7 +34,7 @@ static V2: Version = Version {
     cache: b"inactive_file ",
 };
 /// Where a hierarchy may be mounted. LINUX cgroup-v2: the one hierarchy, alone or beside older ones.
-static MOUNTS: [(&[u8], &Version); 3] = [(b"memory\0", &V1), (b".\0", &V2), (b"unified\0", &V2)];
+const MOUNTS: [(&[u8], &Version); 3] = [(b"memory\0", &V1), (b".\0", &V2), (b"unified\0", &V2)];
 
 /// Calls `f` with limit and free bytes of each group that limits this process; false if that cannot be learned now.
 ///
@@ -56,15 +56,23 @@ fn at(root: &[u8], own: &[u8], cache: bool, f: &mut dyn FnMut(u64, u64)) -> bool
         return true;
     };
     let mut text = Text::of(own.0);
-    MOUNTS.iter().all(
-        |&(mount, version)| match Opened::at(root.0, mount, O_PATH) {
+    for (mount, version) in MOUNTS {
+        match Opened::at(root.0, mount, O_PATH) {
+            None => return false,
+            Some(Err(_)) => continue,
             Some(Ok(dir)) => {
                 text.rewind();
-                !text.find(version) || version.walk(dir, &mut text, cache, f)
+                if text.find(version) {
+                    let known = version.walk(dir, &mut text, cache, f);
+                    // LINUX cgroups(7): a controller is in one hierarchy only.
+                    if !known || core::ptr::eq(version, &V1) {
+                        return known;
+                    }
+                }
             }
-            other => other.is_some(),
-        },
-    )
+        }
+    }
+    true
 }
 
 const O_CLOEXEC: usize = 0o2000000;
@@ -393,11 +401,9 @@ mod tests {
             of("4:hugetlb,memory:/x/y\n"),
             vec![(64 * M, 48 * M), (32 * M, 0)]
         );
-        assert_eq!(
-            of("4:memory,hugetlb:/x\n0::/u\n"),
-            vec![(64 * M, 48 * M), (128 * M, 128 * M)]
-        );
+        assert_eq!(of("4:memory,hugetlb:/x\n0::/u\n"), vec![(64 * M, 48 * M)]);
         assert_eq!(of("4:memoryless:/x\n3:mem:/x\n"), vec![]);
+        assert_eq!(of("5:cpu:/\n0::/u\n"), vec![(128 * M, 128 * M)]);
         let filler = "total_active_file 1\n".repeat(100);
         t.file(
             "memory/x/memory.stat",
