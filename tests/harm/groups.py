@@ -63,13 +63,16 @@ class Group:
         return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
     def freeze(self, on):
-        self.write("freezer.state" if self.old else "cgroup.freeze", ("THAWED", "FROZEN")[on] if self.old else int(on))
-        text = (lambda: self.read("freezer.state").strip() == ("THAWED", "FROZEN")[on]) if self.old else \
-            (lambda: f"frozen {int(on)}" in self.read("cgroup.events").splitlines())
-        wait(text, "the freezer")
+        if self.old:
+            state = "FROZEN" if on else "THAWED"
+            self.write("freezer.state", state)
+            wait(lambda: self.read("freezer.state").strip() == state, "the freezer")
+        else:
+            self.write("cgroup.freeze", int(on))
+            wait(lambda: f"frozen {int(on)}" in self.read("cgroup.events").splitlines(), "the freezer")
 
     def remove(self):
-        for k in range(200):
+        for _ in range(200):
             for pid in self.read("cgroup.procs").split():
                 os.kill(int(pid), signal.SIGKILL)
             try:
@@ -114,7 +117,7 @@ def eight_pipelines_under_64_mib(box):
 
 
 def started(box, *command, **how):
-    """The program, and the moment to go on: each line of its that the case answers."""
+    """A program that goes on while the case does, with pipes to all three of its descriptors."""
     return subprocess.Popen([*box.start(), *command], env=box.env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, **how)
 
@@ -211,7 +214,7 @@ def frozen_reader(box):
     """The writer waits meanwhile; nothing is lost."""
     g = Group(box, "freezer")
     box.at_end(lambda: g.freeze(False))
-    p = started(box, "sh", "-c", "(head -c 100M /dev/zero; read go; head -c 100M /dev/zero) 3<&0 | cat | wc -c".replace("read go", "read go <&3"))
+    p = started(box, "sh", "-c", "(head -c 100M /dev/zero; read go; head -c 100M /dev/zero) | cat | wc -c")
     box.at_end(p.kill)
     wait(lambda: pids_named("cat", p.pid), "cat")
     g.take(pids_named("cat", p.pid)[0])
