@@ -41,7 +41,7 @@ const PIDS: Controller = Controller {
     second: by_pids,
 };
 
-/// The least of what the groups in `own`, a /proc/PID/cgroup, and those above them allow; `None`: no limit. `root`: where they are mounted.
+/// The least that the groups in `own`, a /proc/PID/cgroup, and those above them allow; `None`: no limit. `root`: where they are mounted.
 fn least(root: &Path, own: &str, of: &Controller) -> Option<u32> {
     let groups = own.lines().filter_map(|line| {
         let mut of = line.splitn(3, ':').skip(1);
