@@ -41,7 +41,8 @@ const PIDS: Controller = Controller {
     second: by_pids,
 };
 
-/// The least that the groups in `own`, a /proc/PID/cgroup, and those above them allow; `None`: no limit. `root`: where they are mounted.
+/// The least that the groups in `own`, a /proc/PID/cgroup, and those above them allow; `None`: no limit.
+/// `root`: where they are mounted.
 fn least(root: &Path, own: &str, of: &Controller) -> Option<u32> {
     let groups = own.lines().filter_map(|line| {
         let mut of = line.splitn(3, ':').skip(1);
@@ -65,8 +66,8 @@ fn least(root: &Path, own: &str, of: &Controller) -> Option<u32> {
     limits.min()
 }
 
-/// The least of what `told` says of the group at `path` and of those above it. In a container a path may be the host's: then the mount's own
-/// root is all there is.
+/// The least of what `told` says of the group at `path` and of those above it. In a container a path may be the host's: then the
+/// mount's own root is all there is.
 fn above(mount: &Path, path: &str, told: fn(&Path) -> Option<u32>) -> Option<u32> {
     let mut at = mount.to_owned();
     let mut least = told(&at);

@@ -21,8 +21,8 @@ const STEP_US: u64 = 2_000;
 /// The most that one passer-by gives back, bytes.
 const STEP: usize = 8 << 20;
 
-/// How much is in use of the domain's arena, or of what a control group lets us have of it, as FreeBSD's pipe memory has it (sys_pipe.c: amountpipekva against
-/// maxpipekva).
+/// How much is in use of the domain's arena, or of what a control group lets us have of it. As FreeBSD's
+/// pipe memory has it (sys_pipe.c: amountpipekva against maxpipekva).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Band {
     /// Below one half: rings grow.
