@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A line on standard error, if that takes one: the command's status does not depend on it.
@@ -81,6 +81,8 @@ fn plain(command: &[OsString]) -> i32 {
     let mut start = Command::new(&command[0]);
     given::pass_on(start.args(&command[1..]));
     let e = start.exec();
+    // SAFETY: no handler. The attempt has set the default, and nobody may read what is said now.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     failed_to_start(&command[0], &e)
 }
 
@@ -137,6 +139,11 @@ fn bad_cache(cache: &Path, e: &std::io::Error) -> String {
 /// # Errors
 /// A sentence: why nothing can be carried, and what to try.
 pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, Named), String> {
+    if byway_sys::process::address_space_is_limited() {
+        return Err(
+            "its address space is limited (ulimit -v): a domain would be most of it".into(),
+        );
+    }
     let library = library::find()?;
     let cache = usable_cache()?;
     for path in own_objects() {
@@ -172,7 +179,7 @@ fn carried(
         std::thread::Builder::new()
             .spawn_scoped(s, || serve(run, cache, &ended))
             .map_err(|e| format!("no thread for its service: {e}"))?;
-        let status = start.spawn().map(|child| {
+        let status = spawned(&mut start).map(|child| {
             let pid = child.id() as i32;
             child::take_over(pid);
             guard::over(&run.domain);
@@ -186,6 +193,17 @@ fn carried(
         run.explain();
     }
     Ok(status)
+}
+
+/// Starts the command. A script without a `#!` line is the shell's, as execvp(3) has it; posix_spawn(3) refuses it.
+fn spawned(start: &mut Command) -> std::io::Result<Child> {
+    start.spawn().or_else(|e| match e.raw_os_error() {
+        Some(libc::ENOEXEC) => {
+            // SAFETY: nothing is done; that there is something to do has the standard library fork.
+            unsafe { start.pre_exec(|| Ok(())) }.spawn()
+        }
+        _ => Err(e),
+    })
 }
 
 /// The service of the run's domain, if no other run serves it, until `ended`.

@@ -270,7 +270,8 @@ fn look_at(cache: &Path, objects: &[PathBuf]) {
         .saturating_sub(1);
     std::thread::scope(|s| {
         for _ in 0..more {
-            s.spawn(work);
+            // Without room for one the others do its part.
+            let _ = std::thread::Builder::new().spawn_scoped(s, work);
         }
         work();
     });
