@@ -11,6 +11,7 @@ use crate::{child, executable, given, guard, limit, members, rewrite};
 use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -105,17 +106,24 @@ fn cache_folder() -> PathBuf {
     std::path::absolute(&dir).unwrap_or(dir)
 }
 
-/// libc and the dynamic loader, as this process has them mapped.
+/// libc and the dynamic loader, as this process has them loaded.
 pub fn own_objects() -> Vec<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut v: Vec<PathBuf> = maps
-        .lines()
-        .filter_map(|l| l.split_whitespace().nth(5))
-        .filter(|p| p.ends_with("/libc.so.6") || p.contains("/ld-linux"))
-        .map(PathBuf::from)
-        .collect();
-    v.dedup();
-    v
+    extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, all: *mut libc::c_void) -> i32 {
+        // SAFETY: the loader's for the time of the call; `all` is the list below.
+        let (name, all) = unsafe {
+            let name = std::ffi::CStr::from_ptr((*info).dlpi_name).to_bytes();
+            (OsStr::from_bytes(name), &mut *all.cast::<Vec<PathBuf>>())
+        };
+        let file = Path::new(name).file_name().map(OsStr::as_bytes);
+        if file.is_some_and(|f| f == b"libc.so.6" || f.starts_with(b"ld-linux")) {
+            all.push(name.into());
+        }
+        0
+    }
+    let mut all: Vec<PathBuf> = Vec::new();
+    // SAFETY: `note` takes what it is given; the list lives over the call.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut all).cast()) };
+    all
 }
 
 /// The cache's folder, found or made.
@@ -224,7 +232,7 @@ fn serve(run: &Run, cache: &Path, ended: &AtomicBool) {
         }
         run.rest(serves);
         if serves {
-            service.tend(run);
+            service.tend(run, cache);
         }
     }
     service.end(served);

@@ -67,6 +67,8 @@ pub struct Service {
     fifos: Arc<Fifos>,
     collected: Instant,
     tended: Instant,
+    /// Whether the cache's files of libc and the loader were read in full.
+    renewed: bool,
 }
 
 impl Service {
@@ -77,6 +79,7 @@ impl Service {
             fifos: Fifos::new(run.domain, run.path()),
             collected: Instant::now(),
             tended: Instant::now(),
+            renewed: false,
         }
     }
 
@@ -93,10 +96,19 @@ impl Service {
     }
 
     /// Five times a second: memory of channels at rest, free memory over the watermark, what the dead held.
-    pub fn tend(&mut self, run: &Run) {
+    pub fn tend(&mut self, run: &Run, cache: &Path) {
         let d = run.domain;
         self.fifos.prove();
-        if self.tended.elapsed() < TURN || d.header().slabs_used.load(Ordering::Relaxed) == 0 {
+        if self.tended.elapsed() < TURN {
+            return;
+        }
+        if !std::mem::replace(&mut self.renewed, true) {
+            // What every program maps. A short run does not take the time.
+            for object in crate::run::own_objects() {
+                let _ = crate::rewrite::renew(cache, &object);
+            }
+        }
+        if d.header().slabs_used.load(Ordering::Relaxed) == 0 {
             return;
         }
         self.tended = Instant::now();

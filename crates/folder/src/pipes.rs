@@ -12,17 +12,25 @@ const PAGE: u64 = 4096;
 ///
 /// LINUX pipe(7), /proc/sys/fs/pipe-user-pages-soft: 0 is no limit, and there is none for the privileged.
 pub fn budget() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let soft = fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap_or_default();
-    of(&status, &soft)
+    of(capabilities(), &soft)
 }
 
-fn of(status: &str, soft: &str) -> u64 {
-    let held = status
-        .lines()
-        .find_map(|l| l.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0);
+/// The effective capabilities of this process.
+fn capabilities() -> u64 {
+    /// LINUX capget(2): _LINUX_CAPABILITY_VERSION_3 has two words of each set: effective, permitted, inheritable.
+    const VERSION: u32 = 0x2008_0522;
+    let mut head = [VERSION, 0];
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: two structures of ours, as long as that version has them.
+    let r = unsafe { libc::syscall(libc::SYS_capget, head.as_mut_ptr(), sets.as_mut_ptr()) };
+    if r < 0 {
+        return 0;
+    }
+    u64::from(sets[1][0]) << 32 | u64::from(sets[0][0])
+}
+
+fn of(held: u64, soft: &str) -> u64 {
     // Where the file cannot be read the kernel's default holds.
     let pages = soft.trim().parse().unwrap_or(16384);
     if held & ABOVE != 0 {
@@ -34,14 +42,22 @@ fn of(status: &str, soft: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{capabilities, fs, of};
 
     #[test]
     fn half_of_the_limit_or_none() {
-        assert_eq!(of("CapEff:\t0000000000000000\n", "16384\n"), 32 << 20);
-        assert_eq!(of("CapEff:\t000001ffffffffff\n", "16384\n"), 0);
-        assert_eq!(of("CapEff:\t0000000001000000\n", "100\n"), 0);
-        assert_eq!(of("CapEff:\t0000000000000400\n", "0\n"), 0);
-        assert_eq!(of("", ""), 32 << 20);
+        assert_eq!(of(0, "16384\n"), 32 << 20);
+        assert_eq!(of(0x1ff_ffff_ffff, "16384\n"), 0);
+        assert_eq!(of(1 << 24, "100\n"), 0);
+        assert_eq!(of(0x400, "0\n"), 0);
+        assert_eq!(of(0, ""), 32 << 20);
+    }
+
+    #[test]
+    fn capabilities_are_as_proc_has_them() {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+        let held = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+        assert_eq!(capabilities(), held);
     }
 }

@@ -5,10 +5,11 @@
 use byway_sys::process;
 use std::fs;
 use std::path::{Component, Path};
+use std::sync::OnceLock;
 
 /// CPUs of whose whole time this process may have a part each: at least 1.
 pub fn cpus() -> u32 {
-    let quota = least(Path::new("/sys/fs/cgroup"), &own_groups(), &CPU);
+    let quota = least(Path::new("/sys/fs/cgroup"), own_groups(), &CPU);
     process::allowed_cpus().min(quota.unwrap_or(u32::MAX))
 }
 
@@ -16,11 +17,13 @@ pub fn cpus() -> u32 {
 ///
 /// LINUX cgroup-v1/pids: with too many of them fork(2) fails, which the command would have had for itself.
 pub fn may_add(n: u32) -> bool {
-    least(Path::new("/sys/fs/cgroup"), &own_groups(), &PIDS).is_none_or(|spare| n <= spare)
+    least(Path::new("/sys/fs/cgroup"), own_groups(), &PIDS).is_none_or(|spare| n <= spare)
 }
 
-fn own_groups() -> String {
-    fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
+/// Of this process at its first question.
+fn own_groups() -> &'static str {
+    static OWN: OnceLock<String> = OnceLock::new();
+    OWN.get_or_init(|| fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
 }
 
 /// A controller, and how it says what it allows in each version.
@@ -56,8 +59,9 @@ fn least(root: &Path, own: &str, of: &Controller) -> Option<u32> {
                 .filter_map(|r| above(r, path, of.second))
                 .min(),
             // LINUX cgroups(7), version 1: the folder has the controllers' name, or one of them.
-            c if c.split(',').any(|c| c == of.name) => [c, of.name]
+            c if c.split(',').any(|c| c == of.name) => [of.name, c]
                 .iter()
+                .take(if c == of.name { 1 } else { 2 })
                 .filter_map(|c| above(&root.join(c), path, of.first))
                 .min(),
             _ => None,

@@ -85,8 +85,8 @@ impl Found {
     }
 }
 
-/// Reads the file `f` of `len` bytes; `None` if it is not what was written, or not of this version.
-pub fn whole(mut f: impl Read, len: u64) -> Option<Found> {
+/// Reads the first page of the file `f` of `len` bytes; `None` if that is not as it was written, or the length is another.
+pub fn begun(mut f: impl Read, len: u64) -> Option<Found> {
     let mut first = Found([0; PAGE]);
     f.read_exact(&mut first.0).ok()?;
     let head = words(&first.0);
@@ -94,12 +94,15 @@ pub fn whole(mut f: impl Read, len: u64) -> Option<Found> {
         1 => word(&first.0, STUB_OFF).wrapping_add(word(&first.0, STUB_LEN)),
         _ => PAGE as u64,
     };
-    if head[0] != u64::from_le_bytes(MAGIC)
-        || word(&first.0, SUM) != cached::sum(&head)
-        || len != long
-    {
-        return None;
-    }
+    let good = head[0] == u64::from_le_bytes(MAGIC)
+        && word(&first.0, SUM) == cached::sum(&head)
+        && len == long;
+    good.then_some(first)
+}
+
+/// As `begun`, of the whole file.
+pub fn whole(mut f: impl Read, len: u64) -> Option<Found> {
+    let first = begun(&mut f, len)?;
     let mut sum = crc32fast::Hasher::new();
     sum.update(&first.0[HEAD..]);
     // Read, not mapped: a file that somebody cuts off meanwhile is not the end of us.

@@ -17,7 +17,7 @@ mod text;
 mod ways;
 mod window;
 
-pub use cache::{ensure, verify};
+pub use cache::{ensure, renew, verify};
 pub use folder::{folder, is_trusted};
 pub use scan::{Scan, scan};
 
