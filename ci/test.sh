@@ -42,6 +42,10 @@ step python3 tests/sweep.py "$byway"
 step python3 tests/data.py "$byway"
 step python3 tests/identity.py "$byway"
 step tests/signatures.sh "$byway"
+# Nobody is worse off: limits, folders, signals, name spaces, groups (tests/harm/README.md).
+for what in cache groups limits memory programs spaces stack start terminal tool users; do
+  step python3 "tests/harm/$what.py" "$byway"
+done
 step tests/run.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"

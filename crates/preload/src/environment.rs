@@ -59,7 +59,8 @@ pub fn bare(dir: usize, path: usize, envp: usize) -> Option<Copy> {
     }
     // LINUX capabilities(7): what a changed user may still open the new image may not. Another user joins no domain anyway.
     let cannot = || process::geteuid() != USER.load(Relaxed) || !can_open(own as usize);
-    if MOVED.load(Relaxed) && cannot() || wants_to_be_first(dir, path) {
+    let is_gone = file::absent(own as usize);
+    if is_gone || MOVED.load(Relaxed) && cannot() || wants_to_be_first(dir, path) {
         without(envp, text(own))
     } else {
         None
