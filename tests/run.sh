@@ -214,66 +214,18 @@ for how in "--pipe zc" "--pipe lp+zc --capacity 256K"; do
   for what in with_handler with_thread; do lent "$how" $what; is "lent by $what $how" $lent none; done
 done
 lent "--pipe lp" large_reads; is "lent without zc" $lent none
-# What was measured of this machine is measured once, kept in the cache folder, and used from then on (ADR 18). A file that is still of second 1
-# was used, or at least not made anew.
-cal() { BYWAY_CACHE=$work/cal "$byway" "$@"; }
-kept() { find "$work/cal" -name 'calibration-*.txt' | while read -r f; do grep -qx "cpus = $1" "$f" && echo "$f"; done; }
-from() { sed -i "s/^time = .*/time = 1/; s/^$2 = .*/$2 = $3/" "$(kept "$1")"; }
-used() { grep -qx 'time = 1' "$(kept "$1")" && echo used; }
-told() { # word, how: what the domain of such a run was told
-  # shellcheck disable=SC2016,SC2086
-  cal run --private $2 -- sh -c '"$0" stat --json "${BYWAY##*:}"' "$byway" | sed -n "s/.*\"$1\": \([0-9]*\),/\1/p"
-}
-n=$(nproc)
-cal run --off -- true; is "--off measures nothing" "$(find cal -name '*calibration*' 2>/dev/null)" ""
-cal run --pipe lp -- true; is "nor does --pipe lp" "$(find cal -name '*calibration*')" ""
-cal doctor >out; has "doctor before the first run" "$(cat out)" "none of this machine yet"
-cal run --pipe lp -- "$byway" run -- true; is "nor a run inside of a run" "$(find cal -name '*calibration*')" ""
-cal run -- true; is "the first run keeps a file" "$(find cal -name '*calibration*' | wc -l)" 1
-is "and it is this user's alone" "$(stat -c '%a %u' "$(kept "$n")")" "600 $(id -u)"
-before=$(stat -c '%i %y' "$(kept "$n")"); cal run -- true
-is "it is made once" "$(stat -c '%i %y' "$(kept "$n")")" "$before"
-cal doctor >out; has "doctor then" "$(cat out)" "calibration of 20"
-from "$n" spin_us 7
-is "a wait spins as the file says" "$(told spin_us "")" 7
-is "of any size" "$(told spin_us "--capacity 1M")" 7
-is "not where the run says what to do" "$(told spin_us "--pipe lp")" 0
-is "that was this file" "$(used "$n")" used
-cal doctor --calibrate >out; is "doctor --calibrate" $? 0; has "doctor --calibrate" "$(cat out)" "calibration of 20"
-is "measures anew" "$(used "$n")" ""
-cal run -- "$byway" doctor --calibrate 2>err; is "not inside of a run" $? 1; has "not inside of a run" "$(cat err)" "try it outside"
-for how in "truncate -s 100" "truncate -s 0" "chmod 666" "chmod 620" "sed -i 1s/1/9/" "sed -i s/spin_us/spun_us/" "sed -i \$d" "chown 65534"; do
-  [ "$how" != "chown 65534" ] || [ "$(id -u)" = 0 ] || continue
-  from "$n" spin_us 7; f=$(kept "$n")
-  $how "$f"; is "after $how" "$(cal run -- bash -c 'cat text | md5sum')" "$sum"
-  is "after $how another" "$(used "$n") $(grep -c '^spin_us = ' "$f") $(stat -c '%a %u' "$f")" " 1 600 $(id -u)"
-done
-f=$(kept "$n"); rm "$f"; mkdir "$f"; cal run -- true; is "what cannot be replaced" $? 0; is "and stays" "$(find cal -name '*calibration*')" "cal/${f##*/}"
-rmdir "$f"
-# Long writes go direct where the file says so of one CPU: never on several.
+# The usual run makes no direct writes, on any number of CPUs.
 direct_on() { # CPUs
   for _ in 1 2 3 4 5; do
-    BYWAY_CACHE=$work/cal taskset -c "$1" "$byway" run --private --explain -- ./direct large_reads/cold >out 2>err
+    taskset -c "$1" "$byway" run --private --explain -- ./direct large_reads/cold >out 2>err
     grep -q 'in one copy' err && { echo some; return; }
   done
   grep -q '[1-9][0-9]* bytes carried' err && echo none
 }
 first=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
 on_one() { (taskset -cp "$first" "$BASHPID" >/dev/null; "$@"); }
-on_one cal run -- true; from 1 direct_from 0
 is "not direct on one CPU" "$(direct_on "$first")" none
-from 1 direct_from 1048576
-is "direct on one CPU" "$(direct_on "$first")" some
-is "as was told" "$(on_one told direct_from "")" 1048576
-is "not where the size is told" "$(on_one told direct_from "--capacity 1M")" 0
-is "nor with --pipe base" "$(on_one told direct_from "--pipe base")" 0
-is "that was this file too" "$(used 1)" used
-on_one cal doctor >out; has "doctor on one CPU" "$(cat out)" "writes from 1 MiB on go direct"
-if [ "$n" -gt 1 ]; then
-  cal run -- true; from "$n" direct_from 1048576
-  is "not direct on several CPUs" "$(direct_on "$(taskset -cp $$ | sed 's/.*: //')")" none
-  is "though the file says so" "$(used "$n") $(told direct_from "")" "used 0"
-fi
+is "not direct on several CPUs" "$(direct_on "$(taskset -cp $$ | sed 's/.*: //')")" none
 # One CPU: who is woken out of a sleep there runs before the write that woke it is over; by the kernel alone two of five do not (ADR 17).
 # Beside a stranger that never sleeps they do: none gives way to it with a message in its hands, also not of as many bytes as a bell has.
 cat >woken.py <<'P'

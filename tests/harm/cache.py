@@ -380,7 +380,7 @@ def leftovers(box):
     dead = subprocess.Popen(["true"])
     dead.wait()
     one = "0" * 16 + "-" + "1" * 16 + "-" + "2" * 16 + "-" + "3" * 8 + "-" + "4" * 16
-    goes = [f".{one}.v4.{dead.pid}", f".{one}.v3.{dead.pid}", f".calibration-{'0' * 16}.txt.{dead.pid}", f"{one}.v3"]
+    goes = [f".{one}.v4.{dead.pid}", f".{one}.v3.{dead.pid}", f"{one}.v3"]
     stays = [f".{one}.v4.{os.getpid()}", f".mine.{dead.pid}", "film.vob", "notes.v3", f"{one}.v99"]
     for n in goes + stays:
         with open(os.path.join(cache, n), "w"):

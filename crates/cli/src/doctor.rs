@@ -4,7 +4,7 @@
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
 use crate::flags::Memory;
 use crate::rewrite::{self, Object};
-use crate::{calibration, domain, executable, limit, run};
+use crate::{domain, executable, limit, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,17 +18,6 @@ pub fn doctor(command: Option<&OsStr>) -> i32 {
         Some(c) => program(c),
         None => machine(),
     }
-}
-
-/// Measures this machine anew; 1 if it cannot, or the figures cannot be kept.
-pub fn calibrate() -> i32 {
-    let anew = |cache: PathBuf| limit::as_error(|| calibration::anew(&cache));
-    let made = run::usable_cache().and_then(anew);
-    match made {
-        Ok(ref text) => println!("{text}"),
-        Err(ref why) => eprintln!("byway: doctor: {why}"),
-    }
-    i32::from(made.is_err())
 }
 
 struct Findings {
@@ -113,10 +102,7 @@ fn machine() -> i32 {
         verified(&cache, &mut f);
     }
     match limit::as_error(|| run::prepare(0, &Memory::default())) {
-        Ok((_, cache, _)) => {
-            f.say(true, &format!("cache {}", cache.display()));
-            f.say(true, &calibration::tell(&cache));
-        }
+        Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
         Err(why) => f.say(false, &why),
     }
     i32::from(f.bad)

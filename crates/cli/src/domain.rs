@@ -4,7 +4,6 @@
 //! domain whose runs were killed is removed by the next run.
 //! Not here: the layout (crate mem), the file's name and life (crate folder, runs.rs), who shares it (members.rs), the work while the
 //! command runs (service.rs).
-use crate::calibration::{self, Told};
 use crate::flags::Memory;
 use crate::members;
 pub use byway_folder::{folder, usable};
@@ -153,17 +152,7 @@ impl Run {
         h.pid_space.store(byway_sys::process::pid_space(), relaxed);
         h.ring_bytes.store(memory.ring_bytes, relaxed);
         h.holds.store(memory.holds, relaxed);
-        let told = match memory.calibrated {
-            true => calibration::obtain(cache),
-            false => Told::default(),
-        };
-        h.spin_us.store(told.spin_us, relaxed);
-        // Who says how much may lie in flight says that it is to lie there.
-        let direct = match memory.ring_bytes {
-            0 => memory.direct_from.max(told.direct_from),
-            _ => memory.direct_from,
-        };
-        h.direct_from.store(direct, relaxed);
+        h.direct_from.store(memory.direct_from, relaxed);
         h.may_promise.store(byway_folder::pipes::budget(), relaxed);
         // ORDER: the rest of the header before the mark that makes it a domain.
         h.magic.store(MAGIC, Ordering::Release);

@@ -143,14 +143,9 @@ struct Doctor {
     /// Walk the memory of this user's runs: is each object in just one place?
     #[arg(long, conflicts_with = "command")]
     audit: bool,
-    /// Measure this machine anew for `byway run --pipe auto`, and keep that:
-    /// what a wake-up takes or, with one CPU (`taskset -c 0`), whether long
-    /// writes are copied faster in one step than in two
-    #[arg(long, verbatim_doc_comment, conflicts_with_all = ["command", "audit"])]
-    calibrate: bool,
     /// Say what of these programs and libraries would be rewritten, and
     /// whether each byte of it is proven to be code
-    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "calibrate"])]
+    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit"])]
     object: Vec<OsString>,
     /// Of objects: every site, one line of JSON an object
     #[arg(long, requires = "object")]
@@ -203,7 +198,7 @@ enum Pipe {
     /// Both
     #[value(name = "lp+zc")]
     LpZc,
-    /// By the machine (`byway doctor`) and by each pipe's bytes
+    /// By each pipe's bytes
     Auto,
 }
 
@@ -232,7 +227,7 @@ impl Rings {
             Pipe::Base | Pipe::Lp | Pipe::Auto => 0,
         }
     }
-    /// Whether the machine and the channels have a say.
+    /// Whether the channels have a say.
     fn is_auto(&self) -> bool {
         matches!(self.pipe, Pipe::Auto)
     }
@@ -309,9 +304,6 @@ pub struct Memory {
     /// Direct writes from so many bytes on; 0: none.
     #[arg(skip)]
     pub direct_from: u32,
-    /// Whether what was measured of the machine is used; where nothing was, it is measured.
-    #[arg(skip)]
-    pub calibrated: bool,
 }
 
 const MOST_MIB: i64 = ((MOST_SLABS * SLAB_BYTES) >> 20) as i64;
@@ -328,7 +320,6 @@ impl Default for Memory {
             ring_bytes: 0,
             holds: 0,
             direct_from: 0,
-            calibrated: false,
         }
     }
 }
@@ -447,9 +438,6 @@ pub fn main() -> i32 {
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),
-            Doctor {
-                calibrate: true, ..
-            } => doctor::calibrate(),
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
@@ -470,7 +458,6 @@ fn run(mut told: Run) -> i32 {
     told.memory.ring_bytes = told.ring.bytes();
     told.memory.holds = told.ring.holds();
     told.memory.direct_from = told.ring.direct_from();
-    told.memory.calibrated = told.ring.is_auto();
     told.memory.private |= !told.memory.is_usual() || !told.ring.is_usual();
     let forbidden = told.forbid.iter().fold(0, |all, f| all | f.flag());
     run::run(

@@ -2,7 +2,6 @@
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
 mod bench;
-mod calibration;
 mod child;
 mod doctor;
 mod domain;

@@ -23,7 +23,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 18;
+pub const VERSION: u32 = 19;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -178,8 +178,6 @@ pub struct Header {
     pub holds: AtomicU32,
     /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.
     pub direct_from: AtomicU32,
-    /// For how long a wait spins, us, as the machine was measured; 0: as the policy has it.
-    pub spin_us: AtomicU32,
     /// Bytes by which channels may make the kernel's pipes larger when they give their bytes back, all together (0: no
     /// limit), and by which they may have to.
     pub may_promise: AtomicU64,

@@ -117,6 +117,19 @@ fn name(fd: usize, i: usize) {
     side[1].store(n[1], Relaxed);
 }
 
+/// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other descriptor do.
+pub fn leave(fd: usize, i: usize) {
+    let before = CLOSES.load(Relaxed);
+    let for_good = |ch: &Channel| ch.forever() && ch.t().closed() && !ch.is_fifo();
+    let left = attach::domain().and_then(|d| Channel::at(d, i)).is_some_and(for_good);
+    let Some(e) = TABLE.get(fd as u32 as usize) else { return };
+    let now = e.load(Relaxed);
+    // Not one that another thread has closed and opened again meanwhile.
+    if left && now > PLAIN && (now as usize - 2) / 4 == i && CLOSES.load(Relaxed) == before {
+        let _ = e.compare_exchange(now, PLAIN, Relaxed, Relaxed);
+    }
+}
+
 /// Forgets `fd`; true unless it was known to be plain.
 pub fn forget(fd: usize) -> bool {
     CLOSES.fetch_add(1, Relaxed);

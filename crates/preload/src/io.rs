@@ -115,6 +115,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     f.done = 0;
     forget_quiet(f.fd, writes, ch);
     if ch.forever() && ch.t().closed() && ch.t().wl() == 0 {
+        fdtable::leave(f.fd, i);
         return RUN;
     }
     if f.nr == nr::READ || f.nr == nr::WRITE {

@@ -171,16 +171,15 @@ fn sweep(dir: &Path) {
     }
 }
 
-/// Whether this is the name of an unfinished file, of this folder's texts or of a calibration, whose process has ended.
+/// Whether this is the name of an unfinished file whose process has ended.
 fn is_of_the_dead(name: &str) -> bool {
     let parts = name.strip_prefix('.').and_then(|n| n.rsplit_once('.'));
     let Some((of, writer)) = parts else {
         return false;
     };
-    let ours = version_of(of).is_some() || (of.starts_with("calibration-") && of.ends_with(".txt"));
     let pid = writer.split('-').next().and_then(|p| p.parse().ok());
     // Where ids begin anew, the dead process may have had ours.
-    ours && pid.is_some_and(|p| p == std::process::id() || process::is_gone(p))
+    version_of(of).is_some() && pid.is_some_and(|p| p == std::process::id() || process::is_gone(p))
 }
 
 /// In another name space a process that has an id that is free here may be writing.

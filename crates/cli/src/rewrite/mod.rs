@@ -18,7 +18,7 @@ mod ways;
 mod window;
 
 pub use cache::{ensure, renew, verify};
-pub use folder::{folder, is_trusted};
+pub use folder::folder;
 pub use scan::{Scan, scan};
 
 /// What an object is to us.
