@@ -230,7 +230,7 @@ const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
 const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
 
 /// Why a channel went, or stays, in the kernel; shown by `--explain`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Why {
     NotYet = 0,

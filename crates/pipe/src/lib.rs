@@ -17,6 +17,7 @@
 
 mod bell;
 pub mod beside;
+pub mod calls;
 pub mod channel;
 pub mod clusters;
 pub mod copy;

@@ -100,11 +100,12 @@ fn a_real_time_thread_goes_on_before_others() {
     });
 }
 
-/// Yields beside a stranger until one comes back late: the rest that follows, in cycles.
-fn until_late(k: &Keeper, apart: u32) -> u64 {
+/// Yields beside a busy thread until one comes back late: the rest that follows, in cycles. Each is made as if so many had come back in time
+/// before it, for how many really do depends on what else the machine does.
+fn until_late(k: &Keeper, apart: u32, calm: u32) -> u64 {
     let late = policy::LATE * u64::from(apart);
     for _ in 0..2000 {
-        let calm = k.calm.load(Relaxed);
+        k.calm.store(calm, Relaxed);
         k.yields_from.store(0, Relaxed);
         let began = clock::now();
         policy::hand_over(k, apart);
@@ -129,19 +130,16 @@ fn each_that_comes_back_late_is_the_last_for_longer() {
         let (k, apart) = (place(), 10_000u32);
         let late = policy::LATE * u64::from(apart);
         for n in 1..=3 {
-            k.calm.store(5, Relaxed);
-            assert!(until_late(&k, apart) > late << (policy::REST + n));
+            assert!(until_late(&k, apart, 5) > late << (policy::REST + n));
             assert_eq!(k.late.load(Relaxed), n);
         }
         // Not for ever, whatever stands there.
-        k.calm.store(5, Relaxed);
         k.late.store(u32::MAX, Relaxed);
         let longest = u64::from(apart) << policy::LONGEST;
-        assert!((longest..2 * longest).contains(&until_late(&k, apart)));
+        assert!((longest..2 * longest).contains(&until_late(&k, apart, 5)));
         assert_eq!(k.late.load(Relaxed), policy::DOUBLED);
         // After many that did not, it is the first again.
-        k.calm.store(policy::CALM, Relaxed);
-        assert!(until_late(&k, apart) > late << policy::REST);
+        assert!(until_late(&k, apart, policy::CALM) > late << policy::REST);
         assert_eq!(k.late.load(Relaxed), 0);
     };
     let over = AtomicBool::new(false);

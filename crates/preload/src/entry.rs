@@ -15,6 +15,7 @@ use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
 use crate::{fdtable, tls};
 use byway_mem::layout::Keeper;
+use byway_pipe::calls::CALLS;
 use byway_pipe::channel::FULL_FROM_T;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::quiet;
@@ -74,6 +75,7 @@ macro_rules! text {
         core::arch::global_asm!(
             $($line,)*
             class = sym CLASS,
+            calls = const CALLS,
             vm = sym VM_EPOCH,
             table = sym fdtable::BASE,
             heard = sym HEARD,
@@ -104,7 +106,7 @@ text! {
     // Not yet a frame: the caller is the site itself.
     ".cfi_def_cfa rsp, 0",
     ".cfi_register rip, r11",
-    "cmp rax, 448",
+    "cmp rax, {calls}",
     "jae 9f",
     "lea rcx, [rip + {class}]",
     "movzx ecx, byte ptr [rcx + rax]",
@@ -298,7 +300,7 @@ text! {
     ".cfi_startproc",
     "test dword ptr [rdi], eax",
     "jnz 9f",
-    "cmp rsi, 448",
+    "cmp rsi, {calls}",
     "jae 9f",
     "lea rax, [rip + {class}]",
     "movzx eax, byte ptr [rax + rsi]",

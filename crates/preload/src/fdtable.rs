@@ -121,8 +121,12 @@ fn name(fd: usize, i: usize) {
 pub fn leave(fd: usize, i: usize) {
     let before = CLOSES.load(Relaxed);
     let for_good = |ch: &Channel| ch.forever() && ch.t().closed() && !ch.is_fifo();
-    let left = attach::domain().and_then(|d| Channel::at(d, i)).is_some_and(for_good);
-    let Some(e) = TABLE.get(fd as u32 as usize) else { return };
+    let left = attach::domain()
+        .and_then(|d| Channel::at(d, i))
+        .is_some_and(for_good);
+    let Some(e) = TABLE.get(fd as u32 as usize) else {
+        return;
+    };
     let now = e.load(Relaxed);
     // Not one that another thread has closed and opened again meanwhile.
     if left && now > PLAIN && (now as usize - 2) / 4 == i && CLOSES.load(Relaxed) == before {

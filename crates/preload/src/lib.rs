@@ -16,6 +16,7 @@ mod environment;
 mod exec;
 mod fdtable;
 mod fifo;
+mod give_up;
 mod handover;
 mod io;
 mod objects;

@@ -32,6 +32,7 @@ pub mod nr {
     pub const SELECT: usize = 23;
     pub const ACCESS: usize = 21;
     pub const SCHED_YIELD: usize = 24;
+    pub const SHMAT: usize = 30;
     pub const MREMAP: usize = 25;
     pub const MADVISE: usize = 28;
     pub const DUP: usize = 32;
@@ -61,7 +62,14 @@ pub mod nr {
     pub const SIGALTSTACK: usize = 131;
     pub const MLOCKALL: usize = 151;
     pub const PRCTL: usize = 157;
+    pub const SETFSUID: usize = 122;
+    pub const SETFSGID: usize = 123;
+    pub const PIVOT_ROOT: usize = 155;
+    pub const ARCH_PRCTL: usize = 158;
     pub const SETRLIMIT: usize = 160;
+    pub const IO_SUBMIT: usize = 209;
+    pub const PKEY_MPROTECT: usize = 329;
+    pub const LANDLOCK_RESTRICT_SELF: usize = 446;
     pub const CHROOT: usize = 161;
     pub const GETTID: usize = 186;
     pub const MEMBARRIER: usize = 324;

@@ -13,6 +13,7 @@ use super::number::Numbers;
 use super::text::Text;
 use super::ways;
 use super::window::{Site, window};
+use byway_pipe::calls::{self, Does};
 use iced_x86::{Code, Instruction};
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -34,11 +35,6 @@ pub struct Scan<'a> {
     pub bridge: Option<Bridge>,
 }
 
-const INTERESTING: &[u64] = &[
-    0, 1, 3, 7, 9, 10, 11, 12, 13, 16, 19, 20, 22, 23, 25, 33, 40, 46, 56, 57, 58, 59, 60, 61, 67,
-    72, 105, 106, 113, 114, 117, 119, 131, 151, 157, 160, 161, 231, 233, 247, 270, 271, 272, 275,
-    276, 278, 292, 293, 295, 296, 302, 307, 308, 317, 322, 327, 328, 425, 435, 436,
-];
 /// The end of a program's addresses.
 const ADDRESSES: u64 = 1 << 47;
 /// No system call of Linux has a number as high as this.
@@ -157,7 +153,7 @@ impl Scanner<'_> {
                 ));
             }
             let known = (!numbers.computed).then_some(numbers.known);
-            let matters = |n: &u64| INTERESTING.contains(n);
+            let matters = |n: &u64| calls::of(*n as usize) != Does::Runs;
             if known.as_ref().is_some_and(|v| !v.iter().any(matters)) {
                 continue;
             }

@@ -1,0 +1,178 @@
+//! What becomes of each system call on a carried object: the one table from which the rewriter, the dispatcher and
+//! `docs/compatibility.md` take it.
+//!
+//! Invariant: a call that is in no row and that this table does not know is handed the kernel's pipe: what is not understood is not
+//! carried. The known ones beside the rows were looked at one by one: each names no descriptor of ours, or leaves bytes and readiness alone.
+//! Not here: what the calls that depend on their arguments depend on (preload library, dispatch.rs and give_up.rs).
+use crate::channel::Why;
+use byway_sys::syscall::nr::*;
+
+/// Numbers below this are looked at.
+pub const CALLS: usize = 512;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Does {
+    /// As it stands.
+    Runs,
+    /// Answered from the channel.
+    Carried,
+    /// Has a place of its own in the dispatcher. `first`: it concerns a channel only if the first argument is one's descriptor.
+    Decided { first: bool },
+    /// The descriptors in these arguments are handed back before it runs.
+    HandsBack(&'static [usize], Why),
+    /// The process hands back all and leaves before it runs.
+    Leaves(Why),
+    /// Takes memory away that a buffer may lie in.
+    TakesMemory,
+}
+
+/// Calls of one treatment.
+pub struct Row {
+    pub calls: &'static [(usize, &'static str)],
+    pub does: Does,
+    /// What the documentation says.
+    pub says: &'static str,
+}
+
+const fn row(calls: &'static [(usize, &'static str)], does: Does, says: &'static str) -> Row {
+    Row { calls, does, says }
+}
+
+use Does::{Carried, Decided, HandsBack, Leaves, TakesMemory};
+const ALWAYS: Does = Decided { first: false };
+const BY_FIRST: Does = Decided { first: true };
+
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    row(&[(READ, "read"), (WRITE, "write"), (READV, "readv"), (WRITEV, "writev")], Carried,
+        "carried, up to 16 buffers; with more, or with a bad buffer address, handed back for good"),
+    row(&[(PIPE, "pipe"), (PIPE2, "pipe2")], ALWAYS, "a channel comes into being (not with O_DIRECT)"),
+    row(&[(CLOSE, "close"), (DUP2, "dup2"), (DUP3, "dup3"), (CLOSE_RANGE, "close_range")], ALWAYS,
+        "the kernel's own; the channel follows. close_range with CLOSE_RANGE_UNSHARE: the process leaves"),
+    row(&[(FORK, "fork"), (VFORK, "vfork"), (CLONE, "clone"), (CLONE3, "clone3")], ALWAYS,
+        "carried on by children and threads; what a vfork child uses is handed back for good. A child with the memory but other descriptors, \
+         or in a new pid name space: the process leaves"),
+    row(&[(EXECVE, "execve"), (EXECVEAT, "execveat")], ALWAYS, "handed back; carried again when the new image has attached"),
+    row(&[(EXIT, "exit"), (EXIT_GROUP, "exit_group"), (WAIT4, "wait4"), (WAITID, "waitid")], ALWAYS, "the kernel's own; writers look whether a reader has gone"),
+    row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; with a handler no wait spins that it could interrupt"),
+    row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; code that the cache does not know as free of system calls: the process leaves"),
+    row(&[(MUNMAP, "munmap"), (MPROTECT, "mprotect"), (PKEY_MPROTECT, "pkey_mprotect"), (BRK, "brk"), (MREMAP, "mremap"), (SHMAT, "shmat"), (SHMDT, "shmdt")],
+        TakesMemory, "the kernel's own; buffers are looked at again"),
+    row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
+        "handed back for good: readiness is then exactly the kernel's. For no event (hang-up and error alone; every Rust program's start) the kernel's own"),
+    row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "handed back for good"),
+    row(&[(EPOLL_CTL, "epoll_ctl")], HandsBack(&[2], Why::Readiness), "handed back for good"),
+    row(&[(SPLICE, "splice")], HandsBack(&[0, 2], Why::Splice), "handed back for good"),
+    row(&[(TEE, "tee"), (SENDFILE, "sendfile")], HandsBack(&[0, 1], Why::Splice), "handed back for good"),
+    row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Why::Splice), "handed back for good"),
+    row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP: handed back for good"),
+    row(&[(FCNTL, "fcntl")], BY_FIRST,
+        "F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
+    row(&[(SENDMSG, "sendmsg"), (SENDMMSG, "sendmmsg")], ALWAYS, "what SCM_RIGHTS passes on is handed back for good"),
+    row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
+    row(&[(IO_URING_SETUP, "io_uring_setup")], Leaves(Why::Splice), "the process leaves"),
+    row(&[(SETUID, "setuid"), (SETGID, "setgid"), (SETREUID, "setreuid"), (SETREGID, "setregid"), (SETRESUID, "setresuid"), (SETRESGID, "setresgid"),
+          (SETFSUID, "setfsuid"), (SETFSGID, "setfsgid"), (CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
+          (SECCOMP, "seccomp"), (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Leaves(Why::Credentials), "the process leaves"),
+    row(&[(PRCTL, "prctl")], ALWAYS, "PR_SET_SECCOMP, PR_SET_TSC: the process leaves"),
+    row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process leaves"),
+    row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process leaves (ADR 22)"),
+    row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process leaves"),
+    row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 7.5 KiB: the process leaves"),
+];
+
+/// The calls that Linux has up to 6.18.
+const fn is_known(n: usize) -> bool {
+    matches!(n, 0..=335 | 424..=470)
+}
+
+const fn treatment(n: usize) -> Does {
+    let mut r = 0;
+    while r < ROWS.len() {
+        let mut c = 0;
+        while c < ROWS[r].calls.len() {
+            if ROWS[r].calls[c].0 == n {
+                return ROWS[r].does;
+            }
+            c += 1;
+        }
+        r += 1;
+    }
+    if is_known(n) {
+        Does::Runs
+    } else {
+        HandsBack(&[0], Why::Control)
+    }
+}
+
+static TREATMENT: [Does; CALLS] = {
+    let mut all = [Does::Runs; CALLS];
+    let mut n = 0;
+    while n < CALLS {
+        all[n] = treatment(n);
+        n += 1;
+    }
+    all
+};
+
+/// What becomes of call number `n`.
+pub fn of(n: usize) -> Does {
+    TREATMENT.get(n).copied().unwrap_or(Does::Runs)
+}
+
+/// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not plain, 2 is always asked,
+/// 3 takes memory away.
+pub const fn class(n: usize) -> u8 {
+    match treatment(n) {
+        Does::Runs => 0,
+        Carried | Decided { first: true } => 1,
+        HandsBack(&[0], _) => 1,
+        Decided { first: false } | HandsBack(..) | Leaves(_) => 2,
+        TakesMemory => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+    use std::{format, fs, vec::Vec};
+
+    #[test]
+    fn each_call_is_in_one_row() {
+        let mut all: Vec<_> = ROWS.iter().flat_map(|r| r.calls).collect();
+        all.sort();
+        for two in all.windows(2) {
+            assert!(two[0].0 != two[1].0, "{two:?}");
+        }
+        assert_eq!(of(0), Carried);
+        assert_eq!(of(39), Does::Runs);
+        assert_eq!(of(400), HandsBack(&[0], Why::Control), "no such call yet");
+        assert_eq!(of(usize::MAX), Does::Runs);
+    }
+
+    /// `UPDATE=1 cargo test -p byway-pipe calls` writes it.
+    #[test]
+    fn the_documentation_has_the_table() {
+        const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
+        const BEGIN: &str = "<!-- calls: made from crates/pipe/src/calls.rs -->\n";
+        const END: &str = "<!-- end of calls -->\n";
+        let mut table = String::from("| call on a pipe | |\n|---|---|\n");
+        for r in ROWS {
+            let names: Vec<_> = r.calls.iter().map(|c| c.1).collect();
+            table += &format!("| {} | {} |\n", names.join(", "), r.says);
+        }
+        table +=
+            "| any other that Linux has up to 6.18 | the kernel's own; the channel follows |\n";
+        table += "| one that is not known | the descriptor in its first argument is handed back for good |\n";
+        let text = fs::read_to_string(FILE).unwrap();
+        let (before, rest) = text.split_once(BEGIN).unwrap();
+        let (is, after) = rest.split_once(END).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(FILE, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        } else {
+            assert_eq!(is, table, "run this test with UPDATE=1");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Calls that a channel does not carry: what they name is handed back before they run.
+//!
+//! Invariant: when such a call runs, the bytes and the readiness of each object that it names are the kernel's alone. On doubt about its arguments
+//! the kernel gets them as they are, and says what is wrong.
+//! unsafe: reads what the arguments point to, once the kernel says that it can be read.
+//! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
+use crate::entry::{Frame, RUN};
+use crate::{access, class, environment, exec};
+use byway_pipe::calls::{self, Does};
+use byway_pipe::channel::Why;
+use byway_sys::syscall::nr;
+use byway_sys::{file, process};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Hands back what call `f` names. `vfork`: by a vfork child, whose descriptors are not those of the table.
+pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
+    match calls::of(f.nr) {
+        Does::HandsBack(args, why) => {
+            for &k in args {
+                exec::give_up(f.args[k], why, vfork);
+            }
+        }
+        Does::Leaves(why) => leaves(why, vfork),
+        _ => decided(f, vfork),
+    }
+    RUN
+}
+
+fn leaves(why: Why, vfork: bool) {
+    if why == Why::Credentials {
+        environment::MOVED.store(true, Relaxed);
+    }
+    exec::give_up_all(why, vfork);
+}
+
+/// Calls that name something only with some arguments.
+fn decided(f: &Frame, vfork: bool) {
+    /// LINUX prctl(2), arch_prctl(2).
+    const PR_SET_SECCOMP: usize = 22;
+    const PR_SET_TSC: usize = 26;
+    const ARCH_SET_FS: usize = 0x1002;
+    let [a0, a1, a2, a3, _, _] = f.args;
+    match f.nr {
+        nr::POLL | nr::PPOLL => polls(a0, a1.min(65536), vfork),
+        nr::SELECT | nr::PSELECT6 => selects(a0.min(65536), [a1, a2, a3], vfork),
+        nr::IOCTL => {
+            // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
+            if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
+                exec::give_up(a0, Why::Control, vfork);
+            }
+        }
+        nr::FCNTL => {
+            // F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETFL with O_ASYNC or O_DIRECT
+            let flags = a1 == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
+            if flags || matches!(a1, 1031 | 1032 | 8 | 10 | 15) {
+                exec::give_up(a0, Why::Control, vfork);
+            }
+        }
+        nr::IO_SUBMIT => submits(a2, a1.min(65536), vfork),
+        nr::SENDMSG => passes(a1, vfork),
+        nr::SENDMMSG => {
+            for k in 0..a2.min(1024) {
+                passes(a1 + k * 64, vfork);
+            }
+        }
+        nr::PRCTL if a0 == PR_SET_SECCOMP || a0 == PR_SET_TSC => leaves(Why::Credentials, vfork),
+        nr::SIGALTSTACK if !vfork && is_small(a0) => {
+            exec::give_up_all(Why::Stack, false);
+            class::forget_all();
+        }
+        // Where thread-local storage is then, nobody can tell.
+        nr::ARCH_PRCTL if !vfork && a0 == ARCH_SET_FS => {
+            exec::give_up_all(Why::NotTakingPart, false);
+            class::forget_all();
+        }
+        nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
+            leaves(Why::Limits, vfork);
+        }
+        _ => {}
+    }
+}
+
+/// The `n` structs pollfd at `list`.
+fn polls(list: usize, n: usize, vfork: bool) {
+    if !access::allowed(list, n * 8, false) {
+        return;
+    }
+    for k in 0..n {
+        // SAFETY: the array was checked; struct pollfd is fd, events, revents.
+        let (fd, events) = unsafe {
+            let entry = list + k * 8;
+            let fd = (entry as *const i32).read_unaligned();
+            (fd, ((entry + 4) as *const i16).read_unaligned())
+        };
+        // Without events it asks for hang-up and error alone, which tell of ends and not of bytes: they are
+        // the kernel's at any time. So every Rust program begins, on its standard descriptors.
+        if fd >= 0 && events != 0 {
+            exec::give_up(fd as usize, Why::Readiness, vfork);
+        }
+    }
+}
+
+/// The descriptors below `n` in three sets of bits.
+fn selects(n: usize, sets: [usize; 3], vfork: bool) {
+    for set in sets {
+        if set == 0 || !access::allowed(set, n.div_ceil(64) * 8, false) {
+            continue;
+        }
+        for fd in 0..n {
+            // SAFETY: the set was checked for `n` bits.
+            let word = unsafe { ((set + fd / 64 * 8) as *const u64).read_unaligned() };
+            if word >> (fd % 64) & 1 != 0 {
+                exec::give_up(fd, Why::Readiness, vfork);
+            }
+        }
+    }
+}
+
+/// Whether a handler's stack as the struct stack_t at `p` has it is too small for what is done beside the kernel's call.
+///
+/// LINUX sigaltstack(2): the kernel puts the registers there first; with the widest that it saves without being asked 3.4 KiB.
+pub fn is_small(p: usize) -> bool {
+    const REGISTERS: usize = 3584;
+    const OURS: usize = 4096;
+    if p == 0 || !access::allowed(p, 24, false) {
+        return false;
+    }
+    // SAFETY: checked; struct stack_t is address, flags, size.
+    let [_, flags, size] = unsafe { (p as *const [usize; 3]).read_unaligned() };
+    const SS_DISABLE: usize = 2;
+    flags & SS_DISABLE == 0 && size < REGISTERS + OURS
+}
+
+/// Whether the call has the kernel count what this process has mapped, the domain among it.
+///
+/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every page is made.
+fn counts_mapping(f: &Frame) -> bool {
+    const RLIMIT_AS: usize = 9;
+    const MCL_CURRENT: usize = 1;
+    let [a0, a1, a2, ..] = f.args;
+    match f.nr {
+        nr::SETRLIMIT => a0 as u32 as usize == RLIMIT_AS,
+        nr::MLOCKALL => a0 & MCL_CURRENT != 0,
+        _ => {
+            a2 != 0
+                && a1 as u32 as usize == RLIMIT_AS
+                && [0, process::getpid()].contains(&(a0 as u32))
+        }
+    }
+}
+
+/// The `n` requests whose addresses are at `list`.
+///
+/// LINUX io_submit(2): struct iocb has the descriptor at 20. A request may be for readiness (IOCB_CMD_POLL).
+fn submits(list: usize, n: usize, vfork: bool) {
+    if !access::allowed(list, n * 8, false) {
+        return;
+    }
+    for k in 0..n {
+        // SAFETY: the array was checked.
+        let request = unsafe { (list as *const usize).add(k).read_unaligned() };
+        if access::allowed(request, 64, false) {
+            // SAFETY: checked.
+            let fd = unsafe { ((request + 20) as *const u32).read_unaligned() };
+            exec::give_up(fd as usize, Why::Readiness, vfork);
+        }
+    }
+}
+
+/// Descriptors in the control part of a struct msghdr.
+fn passes(msg: usize, vfork: bool) {
+    if !access::allowed(msg, 56, false) {
+        return;
+    }
+    // SAFETY: checked; msg_control and msg_controllen stand at 32 and 40.
+    let (control, len) = unsafe {
+        (
+            ((msg + 32) as *const usize).read_unaligned(),
+            ((msg + 40) as *const usize).read_unaligned(),
+        )
+    };
+    if !(16..=65536).contains(&len) || !access::allowed(control, len, false) {
+        return;
+    }
+    let mut at = 0;
+    while at + 16 <= len {
+        // SAFETY: inside the checked control buffer.
+        let (n, kind) = unsafe {
+            (
+                ((control + at) as *const usize).read_unaligned(),
+                ((control + at + 8) as *const [u32; 2]).read_unaligned(),
+            )
+        };
+        if n < 16 || at + n > len {
+            break;
+        }
+        // SOL_SOCKET, SCM_RIGHTS
+        if kind == [1, 1] {
+            for k in 0..(n - 16) / 4 {
+                // SAFETY: as above.
+                let fd = unsafe { ((control + at + 16 + k * 4) as *const i32).read_unaligned() };
+                if fd >= 0 {
+                    exec::give_up(fd as usize, Why::Passed, vfork);
+                }
+            }
+        }
+        at += n.next_multiple_of(8);
+    }
+}
