@@ -6,9 +6,9 @@
 use crate::{collect, home, kernel, thread};
 use byway_mem::{holdings, registry};
 use byway_pipe::channel::{Channel, Holders};
-use byway_pipe::clusters;
 use byway_pipe::read::Held;
-use byway_pipe::{Me, kept};
+use byway_pipe::{Caller, kept};
+use byway_pipe::{birth, clusters};
 use byway_sys::file::{self, Ident};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy)]
 pub struct Carried {
     pub channel: &'static Channel,
-    me: Me,
+    me: Caller,
 }
 
 /// What an attempt may do that can not go on at once.
@@ -95,22 +95,16 @@ impl Carried {
 
     fn enter(fd: usize, id: Ident, holders: Holders) -> Option<Carried> {
         let d = home::home().ok().filter(|h| h.is_current())?.domain;
-        let slot = registry::claim(d, id.dev, id.ino)?;
-        let c = Carried::at(slot)?;
-        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
-        c.channel
-            .reset(if size > 0 { size as usize } else { 65536 });
-        let f = &c.channel.facts.0;
-        f.holders.store(holders as u32, Relaxed);
-        f.run.store(std::process::id(), Relaxed);
-        c.is_worth();
-        registry::publish(d, slot, id.ino);
-        Some(c)
+        let (slot, _) = birth::born(d, id, fd, std::process::id(), |ch| {
+            ch.facts.0.holders.store(holders as u32, Relaxed);
+            is_worth(ch);
+        })?;
+        Carried::at(slot)
     }
 
     fn at(slot: usize) -> Option<Carried> {
         let h = home::home().ok()?;
-        let me = Me {
+        let me = Caller {
             tid: 0,
             rseq: true,
             domain: h.domain,
@@ -132,15 +126,13 @@ impl Carried {
 
     /// What comes next is worth a ring, whatever was before.
     pub fn is_worth(&self) {
-        let w = &self.channel.writer.0;
-        w.worth.store(0, Relaxed);
-        w.set_native(0, WORTH);
+        is_worth(self.channel);
     }
 
     /// The calling thread; `spin`: whether it may wait a little without sleeping.
     #[inline]
-    pub fn me(&self, spin: bool) -> Me {
-        Me {
+    pub fn me(&self, spin: bool) -> Caller {
+        Caller {
             tid: thread::ids().tid,
             spin,
             ..self.me
@@ -149,7 +141,7 @@ impl Carried {
 
     /// The same in place, for calls that take no longer than a copy of it would.
     #[inline]
-    pub fn mine(&mut self, or: OrElse) -> (&Carried, &Me) {
+    pub fn mine(&mut self, or: OrElse) -> (&Carried, &Caller) {
         self.me.tid = thread::ids().tid;
         self.me.spin = or != OrElse::Return;
         self.me.resign = or == OrElse::Sleep;
@@ -203,4 +195,10 @@ impl Drop for Farewell {
             c.gone();
         }
     }
+}
+
+fn is_worth(ch: &Channel) {
+    let w = &ch.writer.0;
+    w.worth.store(0, Relaxed);
+    w.set_native(0, WORTH);
 }

@@ -10,7 +10,7 @@ use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
 use crate::thread;
 use crate::watch::{Arms, Turn, Watch};
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::ReadLease;
 use byway_pipe::read::{self, Armed};
@@ -340,7 +340,7 @@ impl Reader {
         let _turn = self.turn();
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
-            handback::hand_back(&me, c.channel, number(&self.fd), true, Why::Passed);
+            handback::hand_back(&me, c.channel, number(&self.fd), true, Reason::Passed);
         }
         Ok(fd)
     }

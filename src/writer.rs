@@ -10,7 +10,7 @@ use crate::kernel::{self, number};
 use crate::reader::already;
 use crate::thread;
 use crate::watch::Watch;
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::WriteLease;
 use byway_pipe::record::{self, HEAD};
@@ -327,7 +327,7 @@ impl Writer {
         let fd = self.fd.try_clone()?;
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
-            handback::hand_back(&me, c.channel, number(&fd), true, Why::Passed);
+            handback::hand_back(&me, c.channel, number(&fd), true, Reason::Passed);
         }
         Ok(fd)
     }

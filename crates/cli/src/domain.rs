@@ -12,7 +12,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::{group, reclaim, registry};
-use byway_pipe::channel::{Channel, Why};
+use byway_pipe::channel::{Channel, Reason};
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -225,35 +225,35 @@ impl Run {
             n => format!(" ({n} of them in one copy)"),
         };
         let calls = ch.facts.0.left.load(relaxed);
-        let why = Why::from(ch.facts.0.why.load(relaxed));
+        let why = Reason::from(ch.facts.0.why.load(relaxed));
         let reason = match why {
-            Why::NotYet if carried == 0 => "; too little traffic, or an end took no part",
-            Why::NotYet | Why::ReaderGone => "",
-            Why::Readiness => "; then the kernel's: poll, select or epoll on it",
-            Why::SecondReader => "; then the kernel's: two readers asleep at once",
-            Why::Splice => "; then the kernel's: splice, tee, vmsplice, sendfile or io_uring",
-            Why::Control => {
+            Reason::Cold if carried == 0 => "; too little traffic, or an end took no part",
+            Reason::Cold | Reason::ReaderGone => "",
+            Reason::Readiness => "; then the kernel's: poll, select or epoll on it",
+            Reason::SecondReader => "; then the kernel's: two readers asleep at once",
+            Reason::Splice => "; then the kernel's: splice, tee, vmsplice, sendfile or io_uring",
+            Reason::Control => {
                 "; then the kernel's: a control call (FIONREAD, F_SETPIPE_SZ, O_ASYNC ...)"
             }
-            Why::Passed => {
+            Reason::Passed => {
                 "; then the kernel's: passed to another process, or used by a vfork child"
             }
-            Why::NotTakingPart => "; then the kernel's: a program that cannot take part",
-            Why::AnotherUsers => "; the kernel's: the FIFO is another user's",
-            Why::Unwatched => {
+            Reason::NotTakingPart => "; then the kernel's: a program that cannot take part",
+            Reason::AnotherUsers => "; the kernel's: the FIFO is another user's",
+            Reason::Unwatched => {
                 "; the kernel's: nobody could watch who opens it (fs.inotify.max_user_watches, no right to read it)"
             }
-            Why::Memory => "; then the kernel's: no shared memory",
-            Why::Address => "; then the kernel's: a bad address",
-            Why::Vector => "; then the kernel's: a long or empty list of buffers",
-            Why::Credentials => "; then the kernel's: change of credentials or of name space",
-            Why::Limits => {
+            Reason::Memory => "; then the kernel's: no shared memory",
+            Reason::Address => "; then the kernel's: a bad address",
+            Reason::Vector => "; then the kernel's: a long or empty list of buffers",
+            Reason::Credentials => "; then the kernel's: change of credentials or of name space",
+            Reason::Limits => {
                 "; then the kernel's: a program limits or locks its memory (RLIMIT_AS, mlockall)"
             }
-            Why::Stack => {
+            Reason::Stack => {
                 "; then the kernel's: a program's handlers have a small stack (sigaltstack)"
             }
-            Why::Damaged => "; then the kernel's: damaged",
+            Reason::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(
             "{}:[{n}]  {} -> {}  {carried} bytes carried{direct}, {calls} call{} left to the kernel{reason}",

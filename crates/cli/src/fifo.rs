@@ -14,7 +14,7 @@ use byway_folder::descriptors;
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
-use byway_pipe::channel::{Channel, Holders, Why};
+use byway_pipe::channel::{Channel, Holders, Reason};
 use byway_pipe::{fifo, handback};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -107,14 +107,14 @@ impl Fifos {
             // Its reader may be one whom /proc does not show, who would find nothing in K.
             let is_read = ch.reader.0.name[0].load(Relaxed) != 0;
             let known = match is_read {
-                false => Err(Why::NotYet),
+                false => Err(Reason::Cold),
                 true => self.watch(&mut state, i, key).and_then(|()| {
                     self.hear(&mut state)?;
                     let others = self.others_hold(key);
-                    (!others).then_some(()).ok_or(Why::NotTakingPart)
+                    (!others).then_some(()).ok_or(Reason::NotTakingPart)
                 }),
             };
-            let why = known.err().unwrap_or(Why::NotYet);
+            let why = known.err().unwrap_or(Reason::Cold);
             ch.facts.0.why.store(why as u8, Relaxed);
             let known = known.is_ok();
             let now = if known {
@@ -130,11 +130,11 @@ impl Fifos {
     }
 
     /// Starts the thread that hears of opens, if there is none yet; why not.
-    fn hear(self: &Arc<Self>, state: &mut State) -> Result<(), Why> {
+    fn hear(self: &Arc<Self>, state: &mut State) -> Result<(), Reason> {
         if !state.watcher {
             let me = self.clone();
             let started = std::thread::Builder::new().spawn(move || me.watch_opens());
-            started.map_err(|_| Why::Unwatched)?;
+            started.map_err(|_| Reason::Unwatched)?;
             state.watcher = true;
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Fifos {
     }
 
     /// Has every later open of the FIFO told; why not.
-    fn watch(&self, state: &mut State, slot: usize, key: (u64, u64)) -> Result<(), Why> {
+    fn watch(&self, state: &mut State, slot: usize, key: (u64, u64)) -> Result<(), Reason> {
         if state.watches.values().any(|w| *w == (slot, key)) {
             return Ok(());
         }
@@ -176,15 +176,15 @@ impl Fifos {
         let same = fs::metadata(&path).is_ok_and(|m| (m.dev(), m.ino()) == key);
         let name = CString::new(path.as_os_str().as_bytes());
         let (true, Ok(name)) = (same, name) else {
-            return Err(Why::NotYet);
+            return Err(Reason::Cold);
         };
         if !is_own(&path) {
-            return Err(Why::AnotherUsers);
+            return Err(Reason::AnotherUsers);
         }
         // SAFETY: `name` is a C string; IN_OPEN follows the link to the FIFO itself.
         let wd = unsafe { libc::inotify_add_watch(self.inotify, name.as_ptr(), libc::IN_OPEN) };
         if wd < 0 {
-            return Err(Why::Unwatched);
+            return Err(Reason::Unwatched);
         }
         state.watches.insert(wd, (slot, key));
         Ok(())
@@ -297,7 +297,7 @@ impl Fifos {
             return;
         }
         state.refuse(slot);
-        ch.facts.0.why.store(Why::NotTakingPart as u8, Relaxed);
+        ch.facts.0.why.store(Reason::NotTakingPart as u8, Relaxed);
         self.take_back(ch, key);
     }
 
@@ -334,7 +334,7 @@ impl Fifos {
                 let fd = f.as_raw_fd() as usize;
                 if ch.is_behind(fd) {
                     fifo::meet(&me, ch, fd);
-                    handback::hand_back(&me, ch, fd, false, Why::NotTakingPart);
+                    handback::hand_back(&me, ch, fd, false, Reason::NotTakingPart);
                 }
                 return;
             }

@@ -12,7 +12,7 @@ use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_mem::{group, participants, registry, sweep};
 use byway_pipe::channel::Channel;
-use byway_pipe::{Me, clusters};
+use byway_pipe::{Caller, clusters};
 use byway_sys::process;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,8 +27,8 @@ pub fn user(d: Domain) -> User {
 }
 
 /// The same, as a user of channels.
-pub fn me(u: &User) -> Me {
-    Me {
+pub fn me(u: &User) -> Caller {
+    Caller {
         tid: u.who.tid,
         rseq: true,
         domain: u.domain,

@@ -234,10 +234,11 @@ impl Domain {
 
     /// The place of thread `tid` among the keepers, which another may have.
     #[inline]
-    pub fn keeper(&self, tid: u32) -> &'static Keeper {
-        let at = self.base + KEEPERS_AT + tid as usize % KEEPERS * size_of::<Keeper>();
+    pub fn thread_slot(&self, tid: u32) -> &'static ThreadSlot {
+        let at =
+            self.base + THREAD_SLOTS_AT + tid as usize % THREAD_SLOTS * size_of::<ThreadSlot>();
         // SAFETY: inside the mapping, aligned; only atomics.
-        unsafe { &*(at as *const Keeper) }
+        unsafe { &*(at as *const ThreadSlot) }
     }
 
     /// Wakes the service of the run.

@@ -10,7 +10,7 @@
 //! COUNTERS_AT  counters            one line per CPU and class
 //! EXECS_AT     exec records        EXECS x 64 B
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
-//! KEEPERS_AT   keepers             KEEPERS x 64 B
+//! THREAD_SLOTS_AT   keepers             THREAD_SLOTS x 64 B
 //! SLABS_AT     slab table          384 B each
 //!              channel slots       CHANNELS x 512 B                    up to here reserved when the domain is made
 //!              more of them        up to CHANNELS_MOST                 a page at a time, when first used
@@ -34,7 +34,7 @@ pub const EXECS: usize = 512;
 pub const EXEC_CHANNELS: usize = 24;
 pub const PARTICIPANTS: usize = 2048;
 /// A power of two.
-pub const KEEPERS: usize = 512;
+pub const THREAD_SLOTS: usize = 512;
 pub const MEMBERS: usize = 64;
 
 /// The arena is counted in units of one mbuf.
@@ -61,8 +61,8 @@ pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
 pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
 pub const EXECS_AT: usize = COUNTERS_AT + 16384;
 pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
-pub const KEEPERS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
-pub const SLABS_AT: usize = KEEPERS_AT + KEEPERS * size_of::<Keeper>();
+pub const THREAD_SLOTS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
+pub const SLABS_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
 
 /// Where the parts lie whose place depends on the number of slabs.
 #[derive(Clone, Copy)]
@@ -334,7 +334,7 @@ pub struct Counters {
 
 /// What a thread says of itself by plain stores, and others see after a barrier. Channels by their slot plus one; 0: none.
 #[repr(C, align(64))]
-pub struct Keeper {
+pub struct ThreadSlot {
     pub tid: AtomicU32,
     /// The channel whose writers' lock it keeps, and into which it writes at this moment (crate pipe, kept.rs).
     pub inside: AtomicU32,
@@ -373,7 +373,7 @@ const _: () = {
     assert!(size_of::<Object>() == OBJECT_STRIDE);
     assert!(size_of::<Slab>() == 384);
     assert!((CPUS + LOCKED) * CLASSES * size_of::<Counters>() <= 16384);
-    assert!(KEEPERS_AT.is_multiple_of(64) && KEEPERS.is_power_of_two());
+    assert!(THREAD_SLOTS_AT.is_multiple_of(64) && THREAD_SLOTS.is_power_of_two());
     assert!(SLABS_AT.is_multiple_of(64));
     assert!(MOST_SLABS <= 4096 && BUCKETS <= 4096);
 };

@@ -8,7 +8,7 @@ use crate::copy::{Iov, VECTORS};
 use crate::ring::Ring;
 use crate::word::{M, T};
 use crate::write::{Progress, publish};
-use crate::{Me, clusters, lock, policy, quiet};
+use crate::{Caller, clusters, lock, policy, quiet};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::syscall::{call3, nr};
 use core::sync::atomic::Ordering::Relaxed;
@@ -19,7 +19,14 @@ const AT_ONCE: usize = 256 * 1024;
 /// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where T is `t`, a reader sleeps, and nothing
 /// else is in the way: the ring and its memory are not looked at. What write(2) says; `None`: nothing was written.
 #[inline(never)]
-pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize) -> Option<Ret> {
+pub(crate) fn short(
+    me: &Caller,
+    ch: &Channel,
+    fd: usize,
+    t: T,
+    v: &[Iov],
+    n: usize,
+) -> Option<Ret> {
     let asleep = t.nsl() > 0 && !t.rung() && !t.closed();
     if !asleep || t.wl() != 0 || t.keeper() != 0 || ch.is_fifo() {
         return None;
@@ -31,12 +38,12 @@ pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize)
     let rung = mine.with(T::RUNG);
     // The ring is empty (I4): whoever says otherwise is a stranger.
     if m.valid() || mine.wide(r) != r {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return None;
     }
     let place = set_place(ch, r);
     if ch.cas_t(mine, rung).is_err() {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return None;
     }
     has_more(ch, n, false);
@@ -45,11 +52,11 @@ pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize)
         ch.clear_m(place);
         // Taking RUNG back is always safe.
         let _ = ch.cas_t(rung, mine);
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return Some(if got == 0 { EAGAIN } else { got });
     }
     if ch.cas_t(rung, rung.with_wl(0)).is_err() {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
     }
     ch.writer.0.count(got as usize);
     if policy::rang(me, ch, n) {
@@ -61,7 +68,7 @@ pub(crate) fn short(me: &Me, ch: &Channel, fd: usize, t: T, v: &[Iov], n: usize)
 /// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
 /// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
 pub(crate) fn long(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     w: &mut Progress,
@@ -112,7 +119,7 @@ pub(crate) fn long(
         return Ok(last);
     }
     if w.done == w.want {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return Ok(true);
     }
     Ok(false)

@@ -4,7 +4,7 @@
 //! Invariant: a call that is in no row and that this table does not know is handed the kernel's pipe: what is not understood is not
 //! carried. The known ones beside the rows were looked at one by one: each names no descriptor of ours, or leaves bytes and readiness alone.
 //! Not here: what the calls that depend on their arguments depend on (preload library, dispatch.rs and give_up.rs).
-use crate::channel::Why;
+use crate::channel::Reason;
 use byway_sys::syscall::nr::*;
 
 /// Numbers below this are looked at.
@@ -19,9 +19,9 @@ pub enum Does {
     /// Has a place of its own in the dispatcher. `first`: it concerns a channel only if the first argument is one's descriptor.
     Decided { first: bool },
     /// The descriptors in these arguments are handed back before it runs.
-    HandsBack(&'static [usize], Why),
+    HandsBack(&'static [usize], Reason),
     /// The process hands back all and leaves before it runs.
-    Leaves(Why),
+    Leaves(Reason),
     /// Takes memory away that a buffer may lie in.
     TakesMemory,
 }
@@ -61,19 +61,19 @@ pub const ROWS: &[Row] = &[
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
         "handed back for good: readiness is then exactly the kernel's. For no event (hang-up and error alone; every Rust program's start) the kernel's own"),
     row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "handed back for good"),
-    row(&[(EPOLL_CTL, "epoll_ctl")], HandsBack(&[2], Why::Readiness), "handed back for good"),
-    row(&[(SPLICE, "splice")], HandsBack(&[0, 2], Why::Splice), "handed back for good"),
-    row(&[(TEE, "tee"), (SENDFILE, "sendfile")], HandsBack(&[0, 1], Why::Splice), "handed back for good"),
-    row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Why::Splice), "handed back for good"),
+    row(&[(EPOLL_CTL, "epoll_ctl")], HandsBack(&[2], Reason::Readiness), "handed back for good"),
+    row(&[(SPLICE, "splice")], HandsBack(&[0, 2], Reason::Splice), "handed back for good"),
+    row(&[(TEE, "tee"), (SENDFILE, "sendfile")], HandsBack(&[0, 1], Reason::Splice), "handed back for good"),
+    row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "handed back for good"),
     row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,
         "F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SENDMSG, "sendmsg"), (SENDMMSG, "sendmmsg")], ALWAYS, "what SCM_RIGHTS passes on is handed back for good"),
     row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
-    row(&[(IO_URING_SETUP, "io_uring_setup")], Leaves(Why::Splice), "the process leaves"),
+    row(&[(IO_URING_SETUP, "io_uring_setup")], Leaves(Reason::Splice), "the process leaves"),
     row(&[(SETUID, "setuid"), (SETGID, "setgid"), (SETREUID, "setreuid"), (SETREGID, "setregid"), (SETRESUID, "setresuid"), (SETRESGID, "setresgid"),
           (SETFSUID, "setfsuid"), (SETFSGID, "setfsgid"), (CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
-          (SECCOMP, "seccomp"), (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Leaves(Why::Credentials), "the process leaves"),
+          (SECCOMP, "seccomp"), (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Leaves(Reason::Credentials), "the process leaves"),
     row(&[(PRCTL, "prctl")], ALWAYS, "PR_SET_SECCOMP, PR_SET_TSC: the process leaves"),
     row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process leaves"),
     row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process leaves (ADR 22)"),
@@ -101,7 +101,7 @@ const fn treatment(n: usize) -> Does {
     if is_known(n) {
         Does::Runs
     } else {
-        HandsBack(&[0], Why::Control)
+        HandsBack(&[0], Reason::Control)
     }
 }
 
@@ -148,7 +148,11 @@ mod tests {
         }
         assert_eq!(of(0), Carried);
         assert_eq!(of(39), Does::Runs);
-        assert_eq!(of(400), HandsBack(&[0], Why::Control), "no such call yet");
+        assert_eq!(
+            of(400),
+            HandsBack(&[0], Reason::Control),
+            "no such call yet"
+        );
         assert_eq!(of(usize::MAX), Does::Runs);
     }
 

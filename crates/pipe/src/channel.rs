@@ -232,8 +232,8 @@ const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
 /// Why a channel went, or stays, in the kernel; shown by `--explain`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Why {
-    NotYet = 0,
+pub enum Reason {
+    Cold = 0,
     Readiness = 1,
     SecondReader = 2,
     Splice = 3,
@@ -270,11 +270,11 @@ pub enum Holders {
 /// another pipe since, is told apart.
 pub const FIFO_SIZE: usize = 32768;
 
-impl From<u8> for Why {
-    fn from(n: u8) -> Why {
-        use Why::*;
-        const ALL: [Why; 17] = [
-            NotYet,
+impl From<u8> for Reason {
+    fn from(n: u8) -> Reason {
+        use Reason::*;
+        const ALL: [Reason; 17] = [
+            Cold,
             Readiness,
             SecondReader,
             Splice,

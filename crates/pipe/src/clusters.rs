@@ -16,7 +16,7 @@
 use crate::channel::Channel;
 use crate::ring::{Ring, SLACK};
 use crate::word::T;
-use crate::{Me, policy};
+use crate::{Caller, policy};
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{CHANNEL, Class};
@@ -29,7 +29,7 @@ const BYTES: u64 = Class::Jumbo.bytes() as u64;
 const TOGETHER: u64 = 4;
 
 /// The calling thread as a user of the domain's memory.
-pub fn user(me: &Me) -> User {
+pub fn user(me: &Caller) -> User {
     let pid = process::getpid();
     if me.rseq {
         User::new(me.domain, pid, me.tid)
@@ -41,7 +41,7 @@ pub fn user(me: &Me) -> User {
 /// Sees to it that the places from `pos` on have memory: `n` of them and room for a pump behind. How many have, `n` at
 /// most. Under the writers' lock.
 #[inline]
-pub fn back(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
+pub fn back(me: &Caller, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
     let last = pos + n as u64 + SLACK - 1;
     // Nearly always both ends are there, and nothing lies between.
     if last - pos < BYTES && ring.has(pos) && ring.has(last) {
@@ -52,7 +52,14 @@ pub fn back(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
 
 /// As [`back`], of a write that a handler may interrupt; `None`: T is not `t` any more.
 #[inline]
-pub fn back_while(me: &Me, ch: &Channel, t: T, ring: Ring, pos: u64, n: usize) -> Option<usize> {
+pub fn back_while(
+    me: &Caller,
+    ch: &Channel,
+    t: T,
+    ring: Ring,
+    pos: u64,
+    n: usize,
+) -> Option<usize> {
     let last = pos + n as u64 + SLACK - 1;
     let long = policy::is_to_shorten(ch);
     if !long && last - pos < BYTES && ring.has(pos) && ring.has(last) {
@@ -70,7 +77,7 @@ pub fn back_while(me: &Me, ch: &Channel, t: T, ring: Ring, pos: u64, n: usize) -
 }
 
 #[cold]
-fn take_all(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
+fn take_all(me: &Caller, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
     let end = pos + n as u64 + SLACK;
     let mut at = pos;
     while at < end {
@@ -83,7 +90,7 @@ fn take_all(me: &Me, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize {
 }
 
 /// The cluster at `at`, for a writer of `n` bytes.
-fn take(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> bool {
+fn take(me: &Caller, ch: &Channel, ring: Ring, at: u64, n: usize) -> bool {
     let u = user(me);
     let grows = ring.clusters() < policy::clusters(me, ch, ring, at, n);
     let new = || cache::alloc(&u, Class::Jumbo);
@@ -109,7 +116,7 @@ fn take(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> bool {
 }
 
 /// The cluster `unit`, this process's, is the channel's from now on, at `at`.
-fn place(me: &Me, u: &User, ch: &Channel, ring: Ring, at: u64, unit: u32) {
+fn place(me: &Caller, u: &User, ch: &Channel, ring: Ring, at: u64, unit: u32) {
     // ORDER: a handler over this very write may have been faster; then its cluster is the one.
     if ring
         .slot(at)
@@ -140,7 +147,7 @@ fn left(u: &User, ch: &Channel, ring: Ring, at: u64) -> Option<u32> {
 }
 
 /// Of a lap longer than the ring: gives back what W, at `pos`, has left longer ago than it takes to fill the ring.
-fn shorten(me: &Me, ch: &Channel, ring: Ring, pos: u64) {
+fn shorten(me: &Caller, ch: &Channel, ring: Ring, pos: u64) {
     let first = pos.saturating_sub(ring.bytes()) / BYTES;
     let last = (pos + SLACK) / BYTES;
     let near = |i| (first..=last).any(|c| ring.entry(c * BYTES) == i);
@@ -156,7 +163,7 @@ fn take_out(u: &User, entry: &AtomicU32, unit: u32) -> bool {
     entry.compare_exchange(unit, 0, AcqRel, Relaxed).is_ok()
 }
 
-fn mark(me: &Me, ch: &Channel, unit: u32) {
+fn mark(me: &Caller, ch: &Channel, unit: u32) {
     if let Some(o) = me.domain.object(unit) {
         o.mark.store(
             CHANNEL | me.domain.slot_of(ch as *const Channel as usize),
@@ -167,7 +174,7 @@ fn mark(me: &Me, ch: &Channel, unit: u32) {
 
 /// Gives a closed channel the table of a ring of `bytes` bytes, and of its lap, and nothing else: what an opening that was cut short left
 /// goes back first. False: no memory. Under the writers' lock.
-pub fn shape(me: &Me, ch: &Channel, bytes: usize) -> bool {
+pub fn shape(me: &Caller, ch: &Channel, bytes: usize) -> bool {
     let u = user(me);
     give(&u, ch);
     let laps = policy::lap(me, bytes).div_ceil(bytes).next_power_of_two();
@@ -272,7 +279,7 @@ pub fn has_any(ch: &Channel) -> bool {
 
 /// Of a channel that rests: what neither [R, W) nor a pump needs goes back. Called by a thread that no handler of a
 /// carried write interrupts. How many clusters went; none if the channel is in use.
-pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
+pub fn trim(me: &Caller, u: &User, ch: &Channel) -> usize {
     if !has_any(ch) {
         return 0;
     }
@@ -313,7 +320,7 @@ pub fn trim(me: &Me, u: &User, ch: &Channel) -> usize {
             gone = give_of(u, entries(me.domain, ch), Class::Jumbo, needs);
         }
     }
-    crate::lock::drop(me, ch);
+    crate::lock::unlock(me, ch);
     gone
 }
 

@@ -13,7 +13,7 @@
 //! Not here: when that pays (policy.rs).
 use crate::channel::Channel;
 use crate::copy::{Cursor, Iov, VECTORS};
-use crate::{Me, policy};
+use crate::{Caller, policy};
 use byway_sys::errno::{ESRCH, Ret, failed};
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -71,7 +71,7 @@ impl Offer {
 }
 
 /// Offers `n` bytes at `base`; how many were taken. Under the writers' lock, the ring being empty and K's place not set.
-pub fn offer(me: &Me, ch: &Channel, base: usize, n: usize) -> usize {
+pub fn offer(me: &Caller, ch: &Channel, base: usize, n: usize) -> usize {
     let o = ch.offer();
     let n = n.min(TAKEN as usize);
     let old = o.l.load(Relaxed);
@@ -108,7 +108,7 @@ pub enum Taken {
 }
 
 /// Copies up to `want` bytes of the offer, if there is one, to `at`.
-pub fn take(me: &Me, ch: &Channel, at: Cursor, want: usize) -> Taken {
+pub fn take(me: &Caller, ch: &Channel, at: Cursor, want: usize) -> Taken {
     let o = ch.offer();
     // EDGE E6: the slot is that of this offer, or the CAS below fails.
     let l = o.l.load(Acquire);

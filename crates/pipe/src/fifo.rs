@@ -3,8 +3,8 @@
 //! Invariant: whoever reads K finds what comes next in the stream: K never holds younger bytes than the ring, but a
 //! stranger's. What a stranger wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
-use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Why};
+use crate::Caller;
+use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
 use crate::copy::Iov;
 use crate::foreign::Side;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
@@ -35,7 +35,7 @@ pub fn strangers(ch: &Channel, fd: usize) -> bool {
 /// for room, and whoever reads K, be it a stranger who has just opened the FIFO, finds what comes next. Of any pipe that is to take no
 /// more than it has: K is full then, and nothing has been added. Under the writers' lock.
 /// `None`: a reader is at work; false: there are bytes of a stranger in K.
-pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
+pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
     let ring = ch.ring(&me.domain)?;
     // The smallest ring may be too full for a write that is not split, and have fewer than a slot takes.
     let n = used.min(PIPE_BUF as u64) as usize;
@@ -84,16 +84,16 @@ pub fn to_front(me: &Me, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<b
 }
 
 /// A writer of a FIFO goes: what the ring holds is to be found without it.
-pub fn leave(me: &Me, ch: &Channel, fd: usize) {
+pub fn leave(me: &Caller, ch: &Channel, fd: usize) {
     let (t, h) = (ch.t(), ch.h());
     if !t.closed() && t.wide(h.r()) != h.r() {
-        hand_back(me, ch, fd, false, Why::NotYet);
+        hand_back(me, ch, fd, false, Reason::Cold);
     }
 }
 
 /// Before anything else by whoever finds a FIFO's channel through a descriptor that it has not used before: what a FIFO that is no more
 /// has left in the channel is not this one's.
-pub fn meet(me: &Me, ch: &Channel, fd: usize) {
+pub fn meet(me: &Caller, ch: &Channel, fd: usize) {
     registry::alone(&me.domain, me.tid, || begin(ch, fd));
     renew(me, ch, fd);
 }
@@ -126,7 +126,7 @@ pub fn begin(ch: &Channel, fd: usize) {
 /// has ended. Called by whoever has just opened it, before anything else.
 ///
 /// LINUX fifo(7), pipe_release: the pipe goes, with its bytes, when its last descriptor is closed.
-pub fn renew(me: &Me, ch: &Channel, fd: usize) {
+pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
     let other = || {
         let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
         !failed(size) && size as usize != FIFO_SIZE && size as usize != PIPE_BUF
@@ -143,7 +143,7 @@ pub fn renew(me: &Me, ch: &Channel, fd: usize) {
         return;
     };
     if !other() {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return;
     }
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
@@ -163,7 +163,7 @@ pub fn renew(me: &Me, ch: &Channel, fd: usize) {
 
 /// Puts the ring's bytes between K's own and a stranger's. False: it could not begin.
 pub(crate) fn weave(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     tmp: usize,
     ring: Ring,
@@ -192,7 +192,7 @@ pub(crate) fn weave(
 
 /// K has no room for `left` bytes: a stranger fills it too. Makes it larger, or waits for its reader as a write would;
 /// false when nobody has the FIFO any more.
-pub(crate) fn more_room(me: &Me, ch: &Channel, tmp: usize, left: usize) -> bool {
+pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> bool {
     let held = file::fionread(tmp);
     let want = (held + left + 8192).next_power_of_two();
     let now = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(0) as usize;

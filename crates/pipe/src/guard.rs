@@ -8,7 +8,7 @@
 //! is one that begins with a look at T: after a handler the kernel sends the thread out of it, and the copy never goes on. Else, and
 //! for what is left where they come to nothing, signals are held off.
 //! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
-use crate::Me;
+use crate::Caller;
 use crate::channel::Channel;
 use crate::copy::Cursor;
 use crate::ring::Ring;
@@ -28,7 +28,7 @@ const OFTEN: u32 = 16;
 /// As [`Cursor::to_ring`]; the places are the caller's as long as T is `t`.
 #[inline]
 pub unsafe fn put(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     t: T,
     from: &Cursor,
@@ -49,7 +49,7 @@ pub unsafe fn put(
 /// As [`put`].
 #[cold]
 unsafe fn put_guarded(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     t: T,
     mut from: Cursor,
@@ -97,7 +97,7 @@ unsafe fn put_guarded(
     true
 }
 
-fn area(me: &Me) -> Option<&'static Area> {
+fn area(me: &Caller) -> Option<&'static Area> {
     let off = !me.rseq || me.domain.header().flags.load(Relaxed) & NO_RSEQ != 0;
     if off { None } else { rseq::area() }
 }

@@ -6,8 +6,8 @@
 //!
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
-use crate::Me;
-use crate::channel::{Channel, FIFO_SIZE, Why};
+use crate::Caller;
+use crate::channel::{Channel, FIFO_SIZE, Reason};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring, SLACK, SMALLEST};
@@ -43,7 +43,7 @@ fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
 }
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
-pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
+pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
     let t = ch.t();
     if ch.forever()
@@ -74,12 +74,12 @@ pub fn open(me: &Me, ch: &Channel, fd: usize) -> bool {
     };
     let ok = opened(me, ch, fd);
     if !ok {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
     }
     ok
 }
 
-fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
+fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
     if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
         return false;
@@ -101,7 +101,7 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
     }
     let Ok(tmp) = reopened(ch, file::reopen(fd)) else {
         ch.keep_closed();
-        ch.facts.0.why.store(Why::Control as u8, Relaxed);
+        ch.facts.0.why.store(Reason::Control as u8, Relaxed);
         return false;
     };
     let held = file::fionread(tmp);
@@ -172,12 +172,12 @@ fn opened(me: &Me, ch: &Channel, fd: usize) -> bool {
 
 /// There is none for a ring now: the kernel's, until the traffic has shown again that a ring is worth asking for.
 fn no_memory(ch: &Channel) {
-    ch.facts.0.why.store(Why::Memory as u8, Relaxed);
+    ch.facts.0.why.store(Reason::Memory as u8, Relaxed);
     ch.writer.0.forget_native();
 }
 
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
-pub fn pump(me: &Me, ch: &Channel, fd: usize) {
+pub fn pump(me: &Caller, ch: &Channel, fd: usize) {
     let t = ch.t();
     if t.wl() != 0 || t.nsl() != 0 || t.closed() {
         return;
@@ -190,11 +190,11 @@ pub fn pump(me: &Me, ch: &Channel, fd: usize) {
         pump_locked(ch, fd, r, me);
         lock::release(me, ch, r);
     }
-    lock::drop(me, ch);
+    lock::unlock(me, ch);
 }
 
 /// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if K was empty or is now.
-pub fn pull_up(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
+pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     if ch.t().nsl() != 0 || !lock::try_hold(me, ch, r, H::KR) {
         return false;
     }
@@ -206,7 +206,7 @@ pub fn pull_up(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
 }
 
 /// Under both locks. True when K is empty afterwards.
-fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Me) -> bool {
+fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Caller) -> bool {
     let (t, m) = (ch.t(), ch.m());
     let pos = t.wide(r);
     let Some(ring) = ch.ring(&me.domain) else {
@@ -247,7 +247,7 @@ fn reopened(ch: &Channel, tmp: Ret) -> Result<usize, Ret> {
 ///
 /// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own call finds
 /// out what the number is now.
-pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) -> bool {
+pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reason) -> bool {
     if forever {
         ch.keep_closed();
         if ch.facts.0.why.load(Relaxed) == 0 {
@@ -259,21 +259,21 @@ pub fn hand_back(me: &Me, ch: &Channel, fd: usize, forever: bool, why: Why) -> b
         return true;
     };
     if ch.t().closed() {
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return true;
     }
     let r = lock::hold(me, ch, H::SP);
     let done = spill(me, ch, fd, r);
     if !done {
         lock::release(me, ch, r);
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
     }
     done
 }
 
 /// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for `fd` is not
 /// the pipe's any more.
-fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
+fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let empty = ch.t().wide(r) == r && !ch.m().valid();
     while ch.is_behind(fd) {
         // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
@@ -296,9 +296,9 @@ fn spill(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
 }
 
 /// [`spill`] of a reader whose process has no descriptor left: in a table of its own one is made free.
-fn spill_elsewhere(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
+fn spill_elsewhere(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let mut done = false;
-    let me = Me { rseq: false, ..*me };
+    let me = Caller { rseq: false, ..*me };
     table::with_own(|| {
         file::close(fd);
         if let Ok(tmp) = reopened(ch, file::reopen_of(me.tid, fd)) {
@@ -310,7 +310,7 @@ fn spill_elsewhere(me: &Me, ch: &Channel, fd: usize, r: u64) -> bool {
 }
 
 /// By `tmp`, which is closed then, or by `fd`.
-fn spill_by(me: &Me, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
+fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     let tmp_fd = tmp.unwrap_or(fd);
     let size = ch.facts.0.size.load(Relaxed) as usize;
     if ch.m().valid() && ch.m().p(r) > r {
@@ -408,7 +408,7 @@ pub(crate) fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov]) -> usize {
 }
 
 /// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the clusters given back.
-pub(crate) fn closed(me: &Me, ch: &Channel, pos: u64) {
+pub(crate) fn closed(me: &Caller, ch: &Channel, pos: u64) {
     let h = ch.h();
     ch.cas_h(h, H::owned(pos, me.tid, H::SP));
     ch.set_m(ch.m().none());
@@ -423,11 +423,11 @@ pub(crate) fn closed(me: &Me, ch: &Channel, pos: u64) {
     lock::release(me, ch, pos);
     intend(ch, 0, 0);
     ch.writer.0.forget_native();
-    lock::drop(me, ch);
+    lock::unlock(me, ch);
 }
 
 /// After a dead owner: called with the writers' lock just taken over.
-pub fn repair(me: &Me, ch: &Channel, fd: usize) {
+pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
     let intent = ch.facts.0.intent.load(Relaxed);
     let held = (intent & !KIND) as usize;
     if intent & KIND == 0 {
@@ -484,7 +484,7 @@ pub fn repair(me: &Me, ch: &Channel, fd: usize) {
 }
 
 /// The readers' side has a dead owner: whoever reads settles it.
-pub fn settle(me: &Me, ch: &Channel, fd: usize) {
+pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
     if ch.t().closed() {
         let _held = me.hold_signals();
         let r = lock::hold(me, ch, H::SP);
@@ -494,6 +494,6 @@ pub fn settle(me: &Me, ch: &Channel, fd: usize) {
     if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
         let r = lock::hold(me, ch, H::SP);
         lock::release(me, ch, r);
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
     }
 }

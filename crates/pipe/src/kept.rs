@@ -16,21 +16,21 @@ use crate::channel::Channel;
 use crate::lease::WriteLease;
 use crate::lock::Patience;
 use crate::word::T;
-use crate::{Me, policy};
-use byway_mem::layout::{KEEPERS, Keeper};
+use crate::{Caller, policy};
+use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
 use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 /// The value of `inside`, and of `quiet`, that names `ch`.
 #[inline]
-pub fn number(me: &Me, ch: &Channel) -> u32 {
+pub fn number(me: &Caller, ch: &Channel) -> u32 {
     me.domain.slot_of(ch as *const Channel as usize) + 1
 }
 
 /// The calling thread's place, for a lock to be kept. False: another living thread has it.
-pub fn place(me: &Me) -> bool {
-    let k = me.domain.keeper(me.tid);
+pub fn place(me: &Caller) -> bool {
+    let k = me.domain.thread_slot(me.tid);
     let now = k.tid.load(Relaxed);
     if now == me.tid {
         // Ours, or of one who had our id and died, perhaps inside.
@@ -58,11 +58,11 @@ pub fn place(me: &Me) -> bool {
 }
 
 /// Inside a write, until it is dropped.
-pub struct Inside(&'static Keeper);
+pub struct Inside(&'static ThreadSlot);
 
 /// T, if the calling thread keeps its lock and nobody has asked for it.
 #[inline]
-pub fn remembered(me: &Me, ch: &Channel) -> Option<T> {
+pub fn remembered(me: &Caller, ch: &Channel) -> Option<T> {
     let t = T(ch.writer.0.kept.load(Relaxed));
     t.is_kept_by(me.tid).then_some(t)
 }
@@ -84,8 +84,8 @@ pub fn forget(ch: &Channel) {
 
 /// Comes in, and what T is. `None`: this thread does not keep the lock any more.
 #[inline]
-pub fn enter(me: &Me, ch: &Channel) -> Option<(Inside, T)> {
-    let k = me.domain.keeper(me.tid);
+pub fn enter(me: &Caller, ch: &Channel) -> Option<(Inside, T)> {
+    let k = me.domain.thread_slot(me.tid);
     if k.tid.load(Relaxed) != me.tid {
         // T speaks of one who had our id and died, and whose place another has since.
         return None;
@@ -119,7 +119,7 @@ impl Drop for Inside {
 
 /// The lock was taken by a CAS from `t`: whoever kept it has left when this returns. True if that was another living thread.
 #[inline]
-pub fn leave(me: &Me, ch: &Channel, t: T) -> bool {
+pub fn leave(me: &Caller, ch: &Channel, t: T) -> bool {
     if t.keeper() == 0 {
         return false;
     }
@@ -132,7 +132,7 @@ pub fn leave(me: &Me, ch: &Channel, t: T) -> bool {
 
 /// As [`leave`], by one who wants to write, or to give the channel back: it is to be kept less soon.
 #[inline]
-pub fn revoke(me: &Me, ch: &Channel, t: T) {
+pub fn revoke(me: &Caller, ch: &Channel, t: T) {
     if leave(me, ch, t) {
         policy::revoked(&ch.writer);
     }
@@ -140,7 +140,7 @@ pub fn revoke(me: &Me, ch: &Channel, t: T) {
 
 /// False: it is dead.
 #[cold]
-fn wait(me: &Me, ch: &Channel, keeper: u32) -> bool {
+fn wait(me: &Caller, ch: &Channel, keeper: u32) -> bool {
     if process::is_dead(keeper) {
         return false;
     }
@@ -152,12 +152,12 @@ fn wait(me: &Me, ch: &Channel, keeper: u32) -> bool {
 
 /// Whoever keeps, or kept, the lock has left when this returns.
 #[cold]
-pub fn leave_all(me: &Me, ch: &Channel) {
+pub fn leave_all(me: &Caller, ch: &Channel) {
     forget(ch);
     // EDGE E7: as above.
     barrier::everywhere();
-    for place in 0..KEEPERS as u32 {
-        let keeper = me.domain.keeper(place).tid.load(Relaxed);
+    for place in 0..THREAD_SLOTS as u32 {
+        let keeper = me.domain.thread_slot(place).tid.load(Relaxed);
         if keeper != 0 && keeper != me.tid {
             wait_for(me, ch, keeper);
         }
@@ -166,8 +166,8 @@ pub fn leave_all(me: &Me, ch: &Channel) {
     forget(ch);
 }
 
-fn wait_for(me: &Me, ch: &Channel, keeper: u32) {
-    let (k, mut p) = (me.domain.keeper(keeper), Patience::new());
+fn wait_for(me: &Caller, ch: &Channel, keeper: u32) {
+    let (k, mut p) = (me.domain.thread_slot(keeper), Patience::new());
     // EDGE E7: its copy comes before ours. A place that another has now was a dead one's.
     let here = number(me, ch);
     while k.inside.load(Acquire) == here && k.tid.load(Relaxed) == keeper {

@@ -5,12 +5,12 @@
 //! away takes the lock, and readers only make room. A reader's: R is where its last read left it; then what was published
 //! behind R still is, and has its memory. A lease is the process's own: nothing that a peer writes moves an address in it.
 //! Not here: what else is asked before each write and read, and the steps that make them count (quick.rs).
-use crate::Me;
+use crate::Caller;
 use crate::channel::Channel;
 use crate::kept;
 use crate::ring::{Ring, SLACK};
 use crate::word::{H, T};
-use byway_mem::layout::Keeper;
+use byway_mem::layout::ThreadSlot;
 
 /// A keeper's. One belongs to each end that writes.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct WriteLease {
     room: u32,
     /// The channel's number, and the keeper's place (kept.rs).
     pub(crate) number: u32,
-    pub(crate) keeper: Option<&'static Keeper>,
+    pub(crate) keeper: Option<&'static ThreadSlot>,
 }
 
 // SAFETY: the address is one of the domain, which every thread may know; whether a thread may write there T says.
@@ -54,7 +54,7 @@ impl WriteLease {
     /// one piece from `to` on. None if the lock is not kept.
     #[inline]
     pub(crate) fn after(
-        me: &Me,
+        me: &Caller,
         ch: &Channel,
         ring: Ring,
         t: T,
@@ -77,14 +77,14 @@ impl WriteLease {
             pos,
             room: left.min(run.saturating_sub(spare) as u64) as u32,
             number: kept::number(me, ch),
-            keeper: Some(me.domain.keeper(me.tid)),
+            keeper: Some(me.domain.thread_slot(me.tid)),
         }
     }
 
     /// Whether it may hold for a write of `n` bytes into a ring that `most` fill; else it ends. Said for certain only inside
     /// (kept.rs).
     #[inline]
-    pub(crate) fn covers(&mut self, me: &Me, ch: &Channel, (n, most): (usize, u64)) -> bool {
+    pub(crate) fn covers(&mut self, me: &Caller, ch: &Channel, (n, most): (usize, u64)) -> bool {
         let may = n <= self.room as usize
             && most == u64::MAX
             && self.number == kept::number(me, ch)

@@ -17,6 +17,7 @@
 
 mod bell;
 pub mod beside;
+pub mod birth;
 pub mod calls;
 pub mod channel;
 pub mod clusters;
@@ -60,7 +61,7 @@ pub enum Step {
 
 /// Who calls: what the core may know of the thread and its process.
 #[derive(Clone, Copy)]
-pub struct Me {
+pub struct Caller {
     pub tid: u32,
     /// Whether the thread's restartable sequences are its own: not in a vfork child.
     pub rseq: bool,
@@ -87,7 +88,7 @@ pub struct Me {
     pub access: fn(usize, usize, bool) -> bool,
 }
 
-impl Me {
+impl Caller {
     /// Signals wait until the result is dropped.
     #[inline]
     pub fn hold_signals(&self) -> Option<Held> {

@@ -5,7 +5,7 @@
 //! Not here: what the lock protects.
 use crate::channel::Channel;
 use crate::word::{H, T};
-use crate::{Me, kept};
+use crate::{Caller, kept};
 use byway_sys::signal::Held;
 use byway_sys::{clock, process};
 
@@ -52,7 +52,7 @@ pub struct Taken {
 }
 
 /// Takes the writers' lock, for what no handler may run over. `None` when `give_up` says so of a value of T.
-pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<Taken> {
+pub fn take(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<Taken> {
     loop {
         enter(me, ch, fd, give_up)?;
         let held = me.hold_signals();
@@ -64,7 +64,7 @@ pub fn take(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<
 }
 
 /// One try of [`take`], if T is still `t`, where nobody has the lock.
-pub fn try_take(me: &Me, ch: &Channel, t: T) -> Option<Taken> {
+pub fn try_take(me: &Caller, ch: &Channel, t: T) -> Option<Taken> {
     let held = me.hold_signals();
     ch.cas_t(t, t.with_wl(me.tid)).ok()?;
     kept::leave(me, ch, t);
@@ -76,7 +76,7 @@ pub fn try_take(me: &Me, ch: &Channel, t: T) -> Option<Taken> {
 /// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
 /// the interrupted write notices, because nothing it does holds but while T is what it was.
 #[inline]
-pub fn enter(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
+pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
     let t = ch.t();
     if t.wl() == 0 && !give_up(t) && take_free(me, ch, t) {
         return Some(());
@@ -86,7 +86,7 @@ pub fn enter(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option
 
 /// Takes the lock, which nobody has, by a CAS from `t`; a keeper has left when this is true.
 #[inline]
-fn take_free(me: &Me, ch: &Channel, t: T) -> bool {
+fn take_free(me: &Caller, ch: &Channel, t: T) -> bool {
     // A handler that came before the keeper has left would find the lock its own, and write where the keeper still copies.
     let _held = match t.keeper() {
         0 => None,
@@ -100,7 +100,7 @@ fn take_free(me: &Me, ch: &Channel, t: T) -> bool {
 }
 
 #[cold]
-fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
+fn take_from_another(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
     let mut p = Patience::new();
     loop {
         let t = ch.t();
@@ -134,7 +134,7 @@ fn take_from_another(me: &Me, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -
 }
 
 /// Drops the writers' lock if this thread still has it.
-pub fn drop(me: &Me, ch: &Channel) {
+pub fn unlock(me: &Caller, ch: &Channel) {
     let mut t = ch.t();
     while t.wl() == me.tid {
         match ch.cas_t(t, t.with_wl(0)) {
@@ -145,14 +145,14 @@ pub fn drop(me: &Me, ch: &Channel) {
 }
 
 /// Waits until nobody has the writers' lock, and settles what an owner that died has begun.
-pub fn settle(me: &Me, ch: &Channel, fd: usize) {
+pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
     if enter(me, ch, fd, |t| t.wl() == 0).is_some() {
-        drop(me, ch);
+        unlock(me, ch);
     }
 }
 
 /// Takes the readers' side with `bit` (KR or SP), waiting for another owner. Returns R.
-pub fn hold(me: &Me, ch: &Channel, bit: u64) -> u64 {
+pub fn hold(me: &Caller, ch: &Channel, bit: u64) -> u64 {
     let mut p = Patience::new();
     loop {
         let h = ch.h();
@@ -166,13 +166,13 @@ pub fn hold(me: &Me, ch: &Channel, bit: u64) -> u64 {
 }
 
 /// One try of [`hold`], only while R is `r`.
-pub fn try_hold(me: &Me, ch: &Channel, r: u64, bit: u64) -> bool {
+pub fn try_hold(me: &Caller, ch: &Channel, r: u64, bit: u64) -> bool {
     let h = ch.h();
     !h.held() && h.r() == r && ch.cas_h(h, H::owned(r, me.tid, bit))
 }
 
 /// Gives the readers' side back at position `r`.
-pub fn release(me: &Me, ch: &Channel, r: u64) {
+pub fn release(me: &Caller, ch: &Channel, r: u64) {
     let h = ch.h();
     if h.held() && h.owner() == me.tid {
         ch.cas_h(h, H::free(r));

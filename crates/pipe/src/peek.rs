@@ -3,9 +3,9 @@
 //! Invariant: while somebody looks, it holds the readers' side (H: kr), as a reader does that is slow with K's bytes: nobody
 //! else takes bytes, and nobody hands the channel back, so what it sees stays. If it dies, nothing has left the stream.
 //! Not here: what lies in K, which must be read; who may not be waited for by the thread that looks (the native library).
-use crate::channel::{Channel, Why};
+use crate::channel::{Channel, Reason};
 use crate::word::H;
-use crate::{Me, handback, lock};
+use crate::{Caller, handback, lock};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes that lie in one piece at the front of the stream.
@@ -17,7 +17,7 @@ pub struct Held {
 }
 
 /// Holds what lies in the ring at the front; `None`: nothing does, or somebody else is at work: a read is due.
-pub fn hold(me: &Me, ch: &Channel) -> Option<Held> {
+pub fn hold(me: &Caller, ch: &Channel) -> Option<Held> {
     let h = ch.h();
     let t = ch.t();
     let m = ch.m();
@@ -47,14 +47,14 @@ pub fn hold(me: &Me, ch: &Channel) -> Option<Held> {
 }
 
 /// Ends the look; the first `n` bytes, at most all of them, have left the stream.
-pub fn take(me: &Me, ch: &Channel, fd: usize, held: Held, n: usize) {
+pub fn take(me: &Caller, ch: &Channel, fd: usize, held: Held, n: usize) {
     let n = n.min(held.len);
     let r = held.at + n as u64;
     lock::release(me, ch, r);
     ch.reader.0.count(n);
     // Somebody could not wait for this (read.rs), and is told by the kernel: which has the pipe until somebody has read from it.
     if ch.facts.0.full.load(Relaxed) != 0 {
-        handback::hand_back(me, ch, fd, false, Why::Readiness);
+        handback::hand_back(me, ch, fd, false, Reason::Readiness);
         return;
     }
     let (t, m) = (ch.t(), ch.m());

@@ -4,7 +4,7 @@
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
 //! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come (policy/gather.rs); the yield
 //! of one who has woken a reader on one CPU, which has bounds of its own (policy/handover.rs).
-use crate::Me;
+use crate::Caller;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
 use crate::lock::Patience;
 use crate::quiet;
@@ -57,7 +57,7 @@ const LEARNED: u64 = 1024 * 1024;
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
 /// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two clusters: in one,
 /// with the room that a pump needs, a pipe would hold less than the kernel's.
-pub fn ring_bytes(me: &Me) -> usize {
+pub fn ring_bytes(me: &Caller) -> usize {
     let told = ring_told(me);
     if reclaim::band(&me.domain) > Band::Grow {
         return told.min(2 * Class::Jumbo.bytes());
@@ -65,7 +65,7 @@ pub fn ring_bytes(me: &Me) -> usize {
     told
 }
 
-fn ring_told(me: &Me) -> usize {
+fn ring_told(me: &Caller) -> usize {
     match me.domain.header().ring_bytes.load(Relaxed) as usize {
         0 if me.cpus == 1 => ONE_CPU_RING,
         0 => RING,
@@ -75,26 +75,26 @@ fn ring_told(me: &Me) -> usize {
 
 /// Bytes of one copy between two looks at the words: few enough that the other end, on another CPU, works meanwhile.
 #[inline]
-pub fn piece(me: &Me) -> usize {
+pub fn piece(me: &Caller) -> usize {
     if me.cpus == 1 { ONE_CPU_RING } else { PIECE }
 }
 
 /// The most that a write may publish at once, before any other step: a piece, where a longer one than PIPE_BUF is not to be lent.
 #[inline]
-pub fn whole(me: &Me) -> usize {
+pub fn whole(me: &Caller) -> usize {
     match me.domain.header().direct_from.load(Relaxed) as usize {
         from if (1..=piece(me)).contains(&from) => PIPE_BUF,
         _ => piece(me),
     }
 }
 
-fn per_us(me: &Me) -> u64 {
+fn per_us(me: &Caller) -> u64 {
     let cycles = &me.domain.header().cycles_per_us;
     u64::from(cycles.load(Relaxed).clamp(100, 20_000))
 }
 
 /// The cycle until which nobody yields on `cpu`, for somebody's yield was dear there.
-fn dear_until(me: &Me, cpu: u32) -> &'static AtomicU64 {
+fn dear_until(me: &Caller, cpu: u32) -> &'static AtomicU64 {
     &me.domain.header().noyield_until[cpu as usize % 64]
 }
 
@@ -123,7 +123,7 @@ impl Pace {
 
 /// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
 fn wait(
-    me: &Me,
+    me: &Caller,
     pace: Pace,
     mine: &Cpu,
     theirs: &Cpu,
@@ -192,7 +192,7 @@ fn wait(
 }
 
 /// A reader that found nothing. `ready` tells whether T shows something new.
-pub fn reader_waits(me: &Me, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+pub fn reader_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     let (at, r) = (&ch.m.0, &ch.reader.0);
     r.wait();
     wait(
@@ -207,7 +207,7 @@ pub fn reader_waits(me: &Me, ch: &Channel, ready: impl Fn() -> bool) -> bool {
 }
 
 /// A writer that found the ring full, with `n` bytes to write.
-pub fn writer_waits(me: &Me, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
+pub fn writer_waits(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
     let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
     let (at, w) = (&ch.m.0, &ch.writer.0);
     w.waiting.store(1, Relaxed);
@@ -227,7 +227,7 @@ pub fn writer_waits(me: &Me, ch: &Channel, n: usize, ready: impl Fn() -> bool) -
 /// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run wants
 /// that, and it has worked of late; more and more rarely it is tried again. Not where the ring's lines come by themselves: two copies are
 /// faster there than one call of the kernel.
-pub fn may_offer(me: &Me, ch: &Channel, n: usize) -> bool {
+pub fn may_offer(me: &Caller, ch: &Channel, n: usize) -> bool {
     let from = me.domain.header().direct_from.load(Relaxed) as usize;
     if from == 0 || n < from || !me.lend || ch.offer().is_refused() || lines::may_be_left(ch) {
         return false;
@@ -271,7 +271,7 @@ pub fn ask_later(w: &Line<WriterSide>) {
 
 /// Counts a write that met nothing; whether its thread, long the only writer, may keep the lock.
 #[inline]
-pub fn may_keep(me: &Me, w: &Line<WriterSide>) -> bool {
+pub fn may_keep(me: &Caller, w: &Line<WriterSide>) -> bool {
     let w = &w.0;
     let alone = match w.last.load(Relaxed) == me.tid {
         true => w.alone.load(Relaxed).saturating_add(1),
@@ -297,7 +297,7 @@ pub fn revoked(w: &Line<WriterSide>) {
 
 /// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
 /// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
-pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
+pub fn rang(me: &Caller, ch: &Channel, n: usize) -> bool {
     let w = &ch.writer;
     if me.cpus > 1 {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
@@ -328,7 +328,7 @@ pub fn rang(me: &Me, ch: &Channel, n: usize) -> bool {
 
 /// Whether a stranger has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a longer write's first
 /// PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it at once.
-fn is_shared(me: &Me) -> bool {
+fn is_shared(me: &Caller) -> bool {
     let (now, cpu) = clock::now_cpu();
     dear_until(me, cpu).load(Relaxed) > now
 }
@@ -336,7 +336,7 @@ fn is_shared(me: &Me) -> bool {
 /// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader
 /// polls, is not looked at for this.
 #[inline]
-pub fn to_ring(me: &Me, ch: &Channel, n: usize) -> Option<T> {
+pub fn to_ring(me: &Caller, ch: &Channel, n: usize) -> Option<T> {
     let w = &ch.writer.0;
     let rang = w.bells.load(Relaxed) != 0;
     if !rang && w.native_ops.load(Relaxed) == 0 || n > PIPE_BUF || me.handlers {
@@ -353,7 +353,7 @@ pub fn to_ring(me: &Me, ch: &Channel, n: usize) -> Option<T> {
 
 /// A write of `n` bytes that woke nobody: a ring is worth having. After they were counted.
 #[inline]
-pub fn flowed(me: &Me, w: &Line<WriterSide>, n: usize) {
+pub fn flowed(me: &Caller, w: &Line<WriterSide>, n: usize) {
     let bells = w.0.bells.load(Relaxed);
     if bells != 0 {
         let left = if me.cpus == 1 { FLOW } else { u32::MAX };
@@ -367,7 +367,7 @@ pub fn flowed(me: &Me, w: &Line<WriterSide>, n: usize) {
 }
 
 /// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
-pub fn lender_waits(me: &Me, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+pub fn lender_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     // What came of the offer itself is counted (`lent`).
     let trusting = AtomicU32::new(256);
     wait(
@@ -404,7 +404,7 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
 /// CPU before it could publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a
 /// writer that was stopped. Where the write has no rest its writer, on one CPU, is seldom out of the lock by now, and to yield to it is to
 /// yield to a stranger, behind whom this reader would wait for the CPU with what it was woken for.
-pub fn let_publish(me: &Me, ch: &Channel, n: usize, was: u32) {
+pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
     let ringing = || {
         let t = ch.t();
         t.wl() != 0 && t.w() == was
@@ -417,7 +417,7 @@ pub fn let_publish(me: &Me, ch: &Channel, n: usize, was: u32) {
 }
 
 /// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
-pub fn unwatched(me: &Me) -> bool {
+pub fn unwatched(me: &Caller) -> bool {
     let h = me.domain.header();
     let (now, next) = (clock::now(), h.service_look.load(Relaxed));
     let wait = 10_000 * per_us(me);
@@ -433,7 +433,7 @@ pub fn unwatched(me: &Me) -> bool {
 /// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written often since
 /// the last look goes by it, a few times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
 #[inline]
-pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
+pub fn is_look_due(me: &Caller, ch: &Channel) -> bool {
     let (w, head) = (&ch.writer.0, me.domain.header());
     if w.epoch.load(Relaxed) != head.death_epoch.load(Relaxed) {
         return true;
@@ -461,7 +461,7 @@ pub fn is_look_due(me: &Me, ch: &Channel) -> bool {
 
 /// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when
 /// somebody in the domain closed a read end, ended, or reaped a child.
-pub fn look_again(me: &Me, ch: &Channel) -> bool {
+pub fn look_again(me: &Caller, ch: &Channel) -> bool {
     let due = is_look_due(me, ch);
     if due {
         looks(me, ch);
@@ -470,7 +470,7 @@ pub fn look_again(me: &Me, ch: &Channel) -> bool {
 }
 
 /// The look comes now: what happens from here on is the next one's to tell.
-pub fn looks(me: &Me, ch: &Channel) {
+pub fn looks(me: &Caller, ch: &Channel) {
     let w = &ch.writer.0;
     let epoch = me.domain.header().death_epoch.load(Relaxed);
     w.epoch.store(epoch, Relaxed);

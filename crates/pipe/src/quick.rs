@@ -11,7 +11,7 @@ use crate::record::{HEAD, Head};
 use crate::ring::SLACK;
 use crate::word::{H, T};
 use crate::write::{is_anothers, publish};
-use crate::{Me, bell, beside, kept, policy};
+use crate::{Caller, bell, beside, kept, policy};
 use byway_sys::errno::Ret;
 use byway_sys::{file, line};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -45,7 +45,7 @@ fn fetch(p: *const u8, n: usize) {
 /// All of a write of `n` bytes at `from`, a piece at most: what write(2) says. `None`: not done; this thread may have the lock now.
 #[inline]
 pub fn write(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     (from, n): (usize, usize),
@@ -66,7 +66,7 @@ pub fn write(
 /// The same of a record: its head, and the bytes behind it.
 #[inline]
 pub fn record(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     head: [u8; HEAD],
@@ -97,7 +97,7 @@ pub fn record(
 /// A write of `n` bytes that `fill` puts into their places, if it `may`; by the lease, if that has not ended.
 #[inline]
 fn write_by(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     (n, most): (usize, u64),
@@ -140,7 +140,7 @@ fn write_by(
 /// The look that is due. `write` would take the lock for it, and a keeper's lease would end.
 #[cold]
 #[inline(never)]
-fn is_reader_gone(me: &Me, ch: &Channel, fd: usize) -> bool {
+fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
     policy::looks(me, ch);
     let gone = file::reader_gone(fd);
     if gone {
@@ -151,7 +151,13 @@ fn is_reader_gone(me: &Me, ch: &Channel, fd: usize) -> bool {
 
 /// The same by a keeper, whose lease covers it.
 #[inline]
-fn leased(me: &Me, ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn(*mut u8)) -> bool {
+fn leased(
+    me: &Caller,
+    ch: &Channel,
+    n: usize,
+    lease: &mut WriteLease,
+    fill: impl Fn(*mut u8),
+) -> bool {
     let Some(_inside) = kept::enter_again(ch, lease) else {
         return false;
     };
@@ -177,7 +183,7 @@ fn leased(me: &Me, ch: &Channel, n: usize, lease: &mut WriteLease, fill: impl Fn
 /// The same by a thread that does not keep the lock.
 #[inline(never)]
 fn first(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     t: T,
     (n, most): (usize, u64),
@@ -203,7 +209,7 @@ fn first(
 /// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
 #[inline]
 fn append(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     t: T,
     then: T,
@@ -268,7 +274,13 @@ fn append(
 /// T, which writers are changing on another CPU, need not be looked at: W only grows, and a closed channel has R where W was; so
 /// what lies between R and a W of any time is there as long as R stands, which the CAS on H proves.
 #[inline]
-fn ahead(me: &Me, ch: &Channel, h: H, n: usize, lease: &ReadLease) -> Option<(*const u8, usize)> {
+fn ahead(
+    me: &Caller,
+    ch: &Channel,
+    h: H,
+    n: usize,
+    lease: &ReadLease,
+) -> Option<(*const u8, usize)> {
     if ch.m().valid() {
         return None;
     }
@@ -286,7 +298,7 @@ fn ahead(me: &Me, ch: &Channel, h: H, n: usize, lease: &ReadLease) -> Option<(*c
 
 /// All of a read, where so much was published when a reader last looked. False: not done.
 #[inline]
-pub fn read(me: &Me, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadLease) -> bool {
+pub fn read(me: &Caller, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadLease) -> bool {
     let h = ch.h();
     let Some((from, run)) = ahead(me, ch, h, want, lease) else {
         return false;
@@ -322,7 +334,7 @@ fn passed(
 
 /// The next record into `b`, where all of it was published when a receiver last looked at T. `None`: nothing was taken.
 #[inline]
-pub fn take(me: &Me, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Option<Head> {
+pub fn take(me: &Caller, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Option<Head> {
     let h = ch.h();
     // EDGE L1 <- L0: after H (record.rs).
     if ch.readers.0.record.load(Acquire) != 0 {

@@ -16,9 +16,9 @@
 use crate::channel::Channel;
 use crate::kept::{self, number};
 use crate::word::T;
-use crate::{Me, handback, policy};
+use crate::{Caller, handback, policy};
 use byway_mem::domain::Domain;
-use byway_mem::layout::{KEEPERS, Keeper};
+use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
 use byway_sys::errno::Ret;
 use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -60,7 +60,7 @@ pub struct Lease(Option<Found>);
 
 #[derive(Clone, Copy)]
 struct Found {
-    keeper: &'static Keeper,
+    keeper: &'static ThreadSlot,
     channel: &'static Channel,
     number: u32,
     /// Of writes, as policy.rs has it.
@@ -79,7 +79,7 @@ impl Lease {
 }
 
 impl Found {
-    fn by(me: &Me, channel: &'static Channel, writes: bool) -> Option<Found> {
+    fn by(me: &Caller, channel: &'static Channel, writes: bool) -> Option<Found> {
         let keeper = place(me)?;
         Some(Found {
             keeper,
@@ -93,7 +93,7 @@ impl Found {
 
 /// Whether the caller may make its own read(2) now: it is inside until the result is dropped.
 #[inline]
-pub fn read(me: &Me, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
+pub fn read(me: &Caller, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
     if lease.0.is_none() && ch.t().is_quiet() {
         lease.0 = Found::by(me, ch, false);
     }
@@ -112,7 +112,7 @@ pub fn read_again(tid: u32, lease: &mut Lease) -> Option<Inside> {
 
 /// As `read`, for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
 #[inline]
-pub fn write(me: &Me, ch: &'static Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
+pub fn write(me: &Caller, ch: &'static Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
     // Elsewhere T, which a reader polls, is not looked at for this.
     let may = n <= MOST && ch.writer.0.native_ops.load(Relaxed) != 0;
     if may && lease.0.is_none() && ch.t().is_quiet() {
@@ -150,27 +150,27 @@ fn enter(tid: u32, found: Found) -> Option<Inside> {
 
 /// The calling thread's place, if barriers reach it.
 #[inline]
-pub fn place(me: &Me) -> Option<&'static Keeper> {
-    let k = me.domain.keeper(me.tid);
+pub fn place(me: &Caller) -> Option<&'static ThreadSlot> {
+    let k = me.domain.thread_slot(me.tid);
     (me.keeps && (k.tid.load(Relaxed) == me.tid || kept::place(me))).then_some(k)
 }
 
 /// The thread's writes that were not counted until now.
-pub(crate) fn uncounted(me: &Me) -> u64 {
+pub(crate) fn uncounted(me: &Caller) -> u64 {
     place(me).map_or(0, |k| u64::from(k.writes.swap(0, Relaxed).min(WRITES)))
 }
 
 /// What the calling thread's place says is of one who had its id before: it makes its first call.
 pub fn begin(d: Domain, tid: u32) {
-    let k = d.keeper(tid);
+    let k = d.thread_slot(tid);
     if k.tid.load(Relaxed) == tid {
         k.quiet.store(0, Relaxed);
     }
 }
 
 /// Gives the channel back, for its ring brings nothing.
-pub(crate) fn leave(me: &Me, ch: &Channel, fd: usize) {
-    handback::hand_back(me, ch, fd, false, crate::channel::Why::NotYet);
+pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
+    handback::hand_back(me, ch, fd, false, crate::channel::Reason::Cold);
     if ch.is_fifo() {
         return;
     }
@@ -188,15 +188,15 @@ pub(crate) fn leave(me: &Me, ch: &Channel, fd: usize) {
 
 /// Under the writers' lock of a closed channel that is not QUIET any more: whether somebody may still be in a call that T does not
 /// count.
-pub(crate) fn is_somebody_inside(me: &Me, ch: &Channel) -> bool {
+pub(crate) fn is_somebody_inside(me: &Caller, ch: &Channel) -> bool {
     if ch.facts.0.quiet.load(Relaxed) == 0 {
         return false;
     }
     // EDGE E9: QUIET was taken away before the looks at the places.
     barrier::everywhere();
     let here = number(me, ch);
-    let inside = (0..KEEPERS as u32).any(|place| {
-        let k = me.domain.keeper(place);
+    let inside = (0..THREAD_SLOTS as u32).any(|place| {
+        let k = me.domain.thread_slot(place);
         k.quiet.load(Relaxed) == here && !process::is_dead(k.tid.load(Relaxed))
     });
     if !inside {

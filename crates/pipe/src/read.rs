@@ -3,11 +3,11 @@
 //! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
-use crate::channel::{Channel, PIPE_BUF, Why};
+use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::{Cursor, Iov, VECTORS};
 use crate::direct::{self, Taken};
 use crate::word::{H, M, T};
-use crate::{Me, Step, handback, lock, policy};
+use crate::{Caller, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call6, nr};
@@ -48,7 +48,7 @@ pub enum Held {
 /// tried by `quick::read` before.
 #[inline]
 pub fn read(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     mut at: Cursor,
@@ -63,7 +63,7 @@ pub fn read(
 /// As [`read`] into one buffer, of which nothing is read yet.
 #[inline]
 pub fn read_or(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     mut at: Cursor,
@@ -86,7 +86,7 @@ fn leaves(ch: &Channel, h: H) -> bool {
 /// `None` when the call is complete with `done` bytes.
 #[inline(never)]
 fn take(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     at: &mut Cursor,
@@ -127,7 +127,7 @@ fn take(
             }
             if t.rung() && patience.turns() <= 80 {
                 patience.wait(me.cpus);
-            } else if !handback::hand_back(me, ch, fd, true, Why::SecondReader) {
+            } else if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
                 return Some(Step::Native);
             }
             continue;
@@ -167,7 +167,7 @@ fn take(
                 if *done > 0 {
                     return None;
                 }
-                if !handback::hand_back(me, ch, fd, true, Why::Address) {
+                if !handback::hand_back(me, ch, fd, true, Reason::Address) {
                     return Some(Step::Native);
                 }
                 continue;
@@ -282,7 +282,7 @@ pub(crate) fn to_sleep(ch: &Channel, t: T, m: M, want: usize) -> Option<Armed> {
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
-pub(crate) fn native(me: &Me, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
+pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
@@ -324,7 +324,7 @@ pub(crate) enum Drained {
 
 /// Reads the kernel's bytes, which stand at R, without blocking; clears M when K is proven empty.
 pub(crate) fn drain(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     at: Cursor,
@@ -403,7 +403,7 @@ pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
 }
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
-pub fn finish(me: &Me, ch: &Channel, armed: Armed, ret: Ret) {
+pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     policy::expect_t(me, ch);
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);

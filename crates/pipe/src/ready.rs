@@ -3,16 +3,16 @@
 //! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4), or
 //! finds K full as a writer that found no room: the descriptor tells the rest.
 //! Not here: who waits, and how (the native library's event queue).
-use crate::channel::{Channel, PIPE_BUF, Why};
+use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::read::{self, AGAIN, Armed};
 use crate::word::{H, T};
-use crate::{Me, Step, handback, lock, write};
+use crate::{Caller, Step, handback, lock, write};
 use byway_sys::file;
 use byway_sys::process;
 
 /// Bytes that readers may take now, as one look tells: those of the ring, and those of K. `None`: that is for one to tell who holds the
 /// readers' side, and does not go on.
-pub fn readable(me: &Me, ch: &Channel, fd: usize) -> Option<u64> {
+pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     let mut patience = lock::Patience::new();
     loop {
         let h = ch.h();
@@ -52,7 +52,7 @@ pub enum Sight {
 
 /// Arms a reader as `read` does that finds nothing. Of a channel that is the kernel's for now also if K has bytes: nobody
 /// opens it before they are read.
-pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
+pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     let mut patience = lock::Patience::new();
     loop {
         let h = ch.h();
@@ -70,7 +70,7 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 handback::settle(me, ch, fd);
             } else if t.nsl() > 0 && (!t.rung() || patience.turns() > 80) {
                 // I7: as a second reader.
-                if !handback::hand_back(me, ch, fd, true, Why::SecondReader) {
+                if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
                     return Sight::Kernels;
                 }
             }
@@ -108,9 +108,9 @@ pub fn arm(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
 
 /// Gives the channel to the kernel until its bytes are read, and arms the reader: for one that leaves bytes unread and wants
 /// to be told of more, which a ring does not tell.
-pub fn settle(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
+pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     loop {
-        if !handback::hand_back(me, ch, fd, false, Why::Readiness) {
+        if !handback::hand_back(me, ch, fd, false, Reason::Readiness) {
             return Sight::Kernels;
         }
         match read::native(me, ch, fd, 0, armed) {
@@ -124,7 +124,7 @@ pub fn settle(me: &Me, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
 
 /// Bytes that a writer finds room for, as one look tells; 0 where a write of PIPE_BUF bytes does not fit. Then K is full, and
 /// the descriptor tells when there is room.
-pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
+pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
     let mut shrunk = false;
     loop {
         let t = ch.t();
@@ -161,7 +161,7 @@ pub fn space(me: &Me, ch: &Channel, fd: usize) -> u64 {
         }
         if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
             shrunk = write::shrink(ch, fd);
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             if !shrunk {
                 return 0;
             }

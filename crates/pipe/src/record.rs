@@ -16,7 +16,7 @@ use crate::read::{self, Drained};
 use crate::ring::Ring;
 use crate::word::{H, M, T};
 use crate::write::{self, Progress};
-use crate::{Me, bell, clusters};
+use crate::{Caller, bell, clusters};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::{file, process};
 use core::mem::MaybeUninit;
@@ -66,7 +66,7 @@ pub enum Found {
 
 /// Takes the next record into `b`, if all of it lies in the ring. To be tried by `quick::take` and `take_beside` before.
 #[inline(never)]
-pub fn take(me: &Me, ch: &Channel, b: &mut [u8]) -> Found {
+pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
         let h = ch.h();
         let t = ch.t();
@@ -144,7 +144,7 @@ fn head_at(ring: Ring, r: u64) -> Option<Head> {
 
 /// The next record into `b`, if all of it stands beside T: of one who has had all that was seen of the stream.
 #[inline]
-pub fn take_beside(me: &Me, ch: &Channel, b: &mut [u8]) -> Option<Head> {
+pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<Head> {
     let h = ch.h();
     // EDGE L1 <- L0: after H, as in `take`.
     let locked = ch.readers.0.record.load(Acquire) != 0;
@@ -182,7 +182,7 @@ fn published(ch: &Channel, h: H, t: T) -> Option<u64> {
 ///
 /// As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
 #[inline]
-fn gathered(me: &Me, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
+fn gathered(me: &Caller, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
     if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
         return Some(n);
     }
@@ -194,7 +194,7 @@ fn gathered(me: &Me, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
 }
 
 /// What T, which was `t`, says, or says after a moment if that pays: how much is there, which the reader remembers.
-fn look(me: &Me, ch: &Channel, (h, t): (H, T), ring: Ring) -> Option<u64> {
+fn look(me: &Caller, ch: &Channel, (h, t): (H, T), ring: Ring) -> Option<u64> {
     let n = published(ch, h, t).filter(|&n| n <= ring.bytes())?;
     let one = if n >= HEAD as u64 {
         HEAD + head_at(ring, h.r()).map_or(0, |x| x.len)
@@ -225,7 +225,7 @@ pub enum Pulled<'a> {
 /// While the channel is open K has what one write brought (I2), and a record is written whole: no more than one is there. But for a FIFO
 /// whose ring was full: its oldest bytes are there (fifo.rs), which are read piece by piece.
 pub fn from_kernel<'a>(
-    me: &Me,
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     b: &mut [u8],
@@ -265,7 +265,7 @@ pub fn from_kernel<'a>(
 
 /// Of a FIFO, whose bytes in K stand next, at the place `m`: whether a full ring may have put them there, and so in which piece of a record
 /// they end is not known.
-fn may_have_several(me: &Me, ch: &Channel, m: M) -> bool {
+fn may_have_several(me: &Caller, ch: &Channel, m: M) -> bool {
     // A ring of some pages is full when it has as many as go into K.
     let little = |ring: Ring| ring.bytes() < 4 * PIPE_BUF as u64;
     // All that a write to K takes; or what a read has left of that.
@@ -278,11 +278,11 @@ fn may_have_several(me: &Me, ch: &Channel, m: M) -> bool {
 /// is to be as usual: the channel is the kernel's, somebody sleeps, nobody reads, or a reader is just at the end of K.
 ///
 /// For those whose FIFO nobody opens who does not take part: of others K has the oldest bytes (fifo.rs).
-pub fn overflow(me: &Me, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
+pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
     loop {
         let _taken = lock::take(me, ch, fd, T::closed)?;
         let said = overflow_locked(me, ch, fd, b);
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         if let Some(said) = said {
             return said;
         }
@@ -290,7 +290,7 @@ pub fn overflow(me: &Me, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
 }
 
 /// Under the lock. `None`: T or M changed, begin again.
-fn overflow_locked(me: &Me, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
+fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
     let (t, m) = (ch.t(), ch.m());
     let gone = file::reader_gone(fd);
     if gone {
@@ -351,7 +351,7 @@ const BEGUN: u64 = 1 << 62;
 
 /// The record lock, for one who will read a record piece by piece. False: its last owner died in the midst of a record,
 /// whose rest cannot be told from the next one.
-pub fn enter(me: &Me, ch: &Channel) -> bool {
+pub fn enter(me: &Caller, ch: &Channel) -> bool {
     let lock = &ch.readers.0.record;
     let mine = u64::from(me.tid);
     let mut p = Patience::new();
@@ -382,7 +382,7 @@ pub fn enter(me: &Me, ch: &Channel) -> bool {
 }
 
 /// Its owner is about to take the first bytes.
-pub fn begin(me: &Me, ch: &Channel) {
+pub fn begin(me: &Caller, ch: &Channel) {
     let r = ch.h().r() << 22;
     // EDGE L0 -> L1: before they are taken.
     ch.readers

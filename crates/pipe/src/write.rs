@@ -4,11 +4,13 @@
 //! Invariant: the one publish point is the CAS on T in `publish`, and it succeeds only if nobody went to sleep since
 //! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
 //! Not here: closing the channel, opening it (handback.rs).
-use crate::channel::{Channel, PIPE_BUF, Why};
+use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Cursor;
 use crate::handback::ONE_SLOT;
 use crate::word::{H, T};
-use crate::{Me, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy, quiet};
+use crate::{
+    Caller, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy, quiet,
+};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
@@ -27,12 +29,12 @@ const AHEAD: usize = 512 * 1024;
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A write of one buffer is to be tried
 /// by `quick::write` before.
 #[inline]
-pub fn write(me: &Me, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
+pub fn write(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
     write_within(me, ch, fd, w, u64::MAX)
 }
 
 /// As [`write`], where the ring counts as full when `most` bytes lie in it.
-pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
+pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
     loop {
         let t = ch.t();
         if t.closed() {
@@ -50,7 +52,7 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
         if look && !rings && file::reader_gone(fd) {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
             // A FIFO may get another reader.
-            handback::hand_back(me, ch, fd, !ch.is_fifo(), Why::ReaderGone);
+            handback::hand_back(me, ch, fd, !ch.is_fifo(), Reason::ReaderGone);
             if ch.is_fifo() {
                 // Counted, as every call of the kernel on a channel that may be opened again.
                 continue;
@@ -63,7 +65,7 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
             if w.done > 0 {
                 return Step::Done(w.done as Ret);
             }
-            if !handback::hand_back(me, ch, fd, true, Why::Address) {
+            if !handback::hand_back(me, ch, fd, true, Reason::Address) {
                 return Step::Native;
             }
             continue;
@@ -79,14 +81,14 @@ pub fn write_within(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u6
 }
 
 /// Of a FIFO: gives it back if a stranger has written into it, or nobody watches for strangers any more.
-pub(crate) fn is_anothers(me: &Me, ch: &Channel, fd: usize, look: bool) -> bool {
+pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> bool {
     let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
     let theirs = strange || (look && policy::unwatched(me));
-    theirs && handback::hand_back(me, ch, fd, false, Why::NotTakingPart)
+    theirs && handback::hand_back(me, ch, fd, false, Reason::NotTakingPart)
 }
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
-fn closed(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
+fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     let before = if ch.t().is_quiet() {
         quiet::uncounted(me)
     } else {
@@ -159,7 +161,7 @@ pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize, beside: bool) -> bo
 
 /// Under the lock. `None`: the lock was dropped or lost, begin again.
 #[inline(never)]
-fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Option<Step> {
+fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Option<Step> {
     let (mut spun, mut offered) = (false, false);
     loop {
         let rest = w.want - w.done;
@@ -168,7 +170,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             return None;
         }
         if t.closed() {
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             return None;
         }
         let m = ch.m();
@@ -176,7 +178,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if ch.t() != t {
                 continue;
             }
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             return Some(Step::Native);
         };
         let cap = ring.cap(w.want, m.valid()).min(most);
@@ -195,7 +197,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 continue;
             }
             // Not a state that any of us writes.
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             return Some(Step::Native);
         }
         if t.nsl() > 0 && !t.rung() {
@@ -212,7 +214,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 }
                 Ok(false) => continue,
                 Err(e) => {
-                    lock::drop(me, ch);
+                    lock::unlock(me, ch);
                     return Some(Step::Done(if w.done > 0 { w.done as Ret } else { e }));
                 }
             }
@@ -235,7 +237,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
                 w.done += k;
                 ch.writer.0.count(k);
                 if w.done == w.want || k == rest.min(AHEAD) {
-                    lock::drop(me, ch);
+                    lock::unlock(me, ch);
                     return (w.done == w.want).then_some(Step::Done(w.done as Ret));
                 }
                 continue;
@@ -285,7 +287,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         }
         if !spun {
             spun = true;
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             let need = rest.max(policy::ROOM).min(cap as usize / 4);
             policy::writer_waits(me, ch, rest, || {
                 let (h, t) = (ch.h(), ch.t());
@@ -302,12 +304,12 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             match fifo::to_front(me, ch, fd, r, used) {
                 Some(true) => continue,
                 Some(false) => {
-                    lock::drop(me, ch);
-                    handback::hand_back(me, ch, fd, false, Why::NotTakingPart);
+                    lock::unlock(me, ch);
+                    handback::hand_back(me, ch, fd, false, Reason::NotTakingPart);
                     return None;
                 }
                 None => {
-                    lock::drop(me, ch);
+                    lock::unlock(me, ch);
                     byway_sys::process::yield_now();
                     return None;
                 }
@@ -325,12 +327,12 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             }
             match bell::to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
                 Ok(_) if w.done == w.want => {
-                    lock::drop(me, ch);
+                    lock::unlock(me, ch);
                     return Some(Step::Done(w.done as Ret));
                 }
                 Ok(_) => continue,
                 Err(e) => {
-                    lock::drop(me, ch);
+                    lock::unlock(me, ch);
                     return Some(Step::Done(if w.done > 0 { w.done as Ret } else { e }));
                 }
             }
@@ -348,14 +350,14 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
             if behind && cap - used.min(cap) > PIPE_BUF as u64 && handback::pull_up(me, ch, fd, r) {
                 continue;
             }
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             return Some(Step::Done(if w.done > 0 { w.done as Ret } else { EAGAIN }));
         }
         if drained {
-            lock::drop(me, ch);
+            lock::unlock(me, ch);
             if file::reader_gone(fd) {
                 if ch.is_fifo() {
-                    handback::hand_back(me, ch, fd, false, Why::ReaderGone);
+                    handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
                     return None;
                 }
                 return Some(Step::Native);
@@ -365,7 +367,7 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
         }
         shrink(ch, fd);
         ch.writer.0.sleeper.store(me.tid, Relaxed);
-        lock::drop(me, ch);
+        lock::unlock(me, ch);
         return Some(if w.done == 0 {
             Step::WaitRestartable
         } else {
@@ -375,10 +377,10 @@ fn locked(me: &Me, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Opti
 }
 
 /// No memory behind the ring's bytes: the rest is the kernel's, which waits where it must.
-fn out_of_memory(me: &Me, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
-    lock::drop(me, ch);
-    ch.facts.0.why.store(Why::Memory as u8, Relaxed);
-    if handback::hand_back(me, ch, fd, false, Why::Memory) {
+fn out_of_memory(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
+    lock::unlock(me, ch);
+    ch.facts.0.why.store(Reason::Memory as u8, Relaxed);
+    if handback::hand_back(me, ch, fd, false, Reason::Memory) {
         return None;
     }
     Some(match w.done {

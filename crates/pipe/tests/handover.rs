@@ -2,14 +2,14 @@
 //!
 //! Not here: what a program sees of it (tests/conformance/quiet.c).
 mod common;
-use byway_mem::layout::Keeper;
+use byway_mem::layout::ThreadSlot;
 use byway_pipe::channel::PIPE_BUF;
 use byway_pipe::{lock, policy};
 use byway_sys::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-fn place() -> Keeper {
-    Keeper {
+fn place() -> ThreadSlot {
+    ThreadSlot {
         tid: AtomicU32::new(1),
         inside: AtomicU32::new(0),
         quiet: AtomicU32::new(0),
@@ -102,7 +102,7 @@ fn a_real_time_thread_goes_on_before_others() {
 
 /// Yields beside a busy thread until one comes back late: the rest that follows, in cycles. Each is made as if so many had come back in time
 /// before it, for how many really do depends on what else the machine does.
-fn until_late(k: &Keeper, apart: u32, calm: u32) -> u64 {
+fn until_late(k: &ThreadSlot, apart: u32, calm: u32) -> u64 {
     let late = policy::LATE * u64::from(apart);
     for _ in 0..2000 {
         k.calm.store(calm, Relaxed);
@@ -183,7 +183,7 @@ fn a_reader_waits_for_the_rest_of_a_write_only() {
             let taken = lock::try_take(&me, p.ch, p.ch.t()).expect("nobody has it");
             tell.send(()).unwrap();
             let _ = gone.recv();
-            lock::drop(&me, p.ch);
+            lock::unlock(&me, p.ch);
             drop(taken);
         });
         told.recv().unwrap();

@@ -14,7 +14,7 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, clusters, handback, quick, read, write};
+use byway_pipe::{Caller, Step, clusters, handback, quick, read, write};
 use byway_sys::file;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ fn random(x: &mut u64) -> u64 {
 
 /// Puts and gets for ever; counts what it did.
 fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
-    let me = Me {
+    let me = Caller {
         cpus: 2,
         // Who gives nonsense back to a pipe that takes no more of it would wait for a reader: there is none beside it.
         abandoned: |_, _| true,
@@ -88,7 +88,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             18 if quick::write(&me, ch, w, piece, u64::MAX, &mut wrote).is_some() => {}
             19 if quick::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
             0 => {
-                handback::hand_back(&me, ch, r, false, byway_pipe::channel::Why::Control);
+                handback::hand_back(&me, ch, r, false, byway_pipe::channel::Reason::Control);
             }
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);

@@ -4,7 +4,7 @@
 //! Not here: what it is worth (docs/adr/0016); laps without rseq, where none is longer than its ring.
 #![cfg(not(miri))]
 mod common;
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::policy::{self, Lines};
 use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file, rseq};
@@ -182,7 +182,13 @@ fn no_byte_in_flight_loses_its_place() {
                 0 => drop(clusters::trim(&p.me(), &clusters::user(&p.me()), ch)),
                 // To be shortened (policy/lines.rs, Left).
                 1..=3 => ch.m.0.left.store(1 << 27, Relaxed),
-                4 => drop(handback::hand_back(&p.me(), ch, p.r, false, Why::Control)),
+                4 => drop(handback::hand_back(
+                    &p.me(),
+                    ch,
+                    p.r,
+                    false,
+                    Reason::Control,
+                )),
                 _ => {}
             }
             if ch.t().closed() {
@@ -267,7 +273,7 @@ fn a_whole_lap_goes_back() {
     };
     // And the one with the table.
     assert_eq!(used(&s), LAP + 1);
-    handback::hand_back(&me(s.p.d), s.p.ch, s.p.r, false, Why::Control);
+    handback::hand_back(&me(s.p.d), s.p.ch, s.p.r, false, Reason::Control);
     assert!(s.p.ch.t().closed());
     assert_eq!(used(&s), 0);
     s.get(50_000);

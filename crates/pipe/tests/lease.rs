@@ -2,7 +2,7 @@
 //!
 //! Not here: threads and processes, which all have leases (stream.rs, kept.rs); nonsense in the slot (hostile.rs).
 mod common;
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file};
@@ -135,7 +135,7 @@ fn writes_nowhere_once_its_memory_is_anothers() {
     let p = kept();
     let me = p.me();
     let (mut lease, mut b) = (lease(&p), vec![0; 60_000]);
-    handback::hand_back(&me, p.ch, p.r, false, Why::Control);
+    handback::hand_back(&me, p.ch, p.r, false, Reason::Control);
     clusters::trim(&me, &clusters::user(&me), p.ch);
     assert!(!clusters::has_any(p.ch));
     // The next to ask for memory gets what went last.
@@ -165,7 +165,7 @@ fn in_any_order() {
             // Few changes, or no lease lives long.
             match random(&mut x) % 200 {
                 0 => {
-                    handback::hand_back(&me, p.ch, p.r, false, Why::Control);
+                    handback::hand_back(&me, p.ch, p.r, false, Reason::Control);
                 }
                 1..4 => drop(clusters::trim(&me, &clusters::user(&me), p.ch)),
                 4..8 if there.len() < 20_000 => {

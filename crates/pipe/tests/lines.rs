@@ -101,7 +101,7 @@ fn from_another_cpu_alone() {
     let p = pipe();
     let at = &p.ch.m.0;
     let takes = |cpus, rseq| {
-        let me = byway_pipe::Me {
+        let me = byway_pipe::Caller {
             cpus,
             rseq,
             ..p.me()
@@ -158,7 +158,7 @@ fn who_waited_asks_for_the_line_of_its_answer() {
     thread::scope(|s| {
         s.spawn(|| {
             let me = fro.me();
-            let wrote = &me.domain.keeper(me.tid).wrote;
+            let wrote = &me.domain.thread_slot(me.tid).wrote;
             let mut q = [0; 8];
             loop {
                 let before = wrote.load(Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! Not here: W, which is kept modulo 2^32 and begins anew in every stream of some GiB (stream.rs).
 mod common;
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::word::{H, M};
 use byway_pipe::{clusters, handback};
 use byway_sys::file;
@@ -140,7 +140,7 @@ fn given_back() {
                 s.p.ch,
                 s.p.r,
                 false,
-                Why::Control
+                Reason::Control
             ));
             assert!(s.p.ch.t().closed());
             while s.get(7777) {}
@@ -175,7 +175,7 @@ fn all_kinds() {
                 }
                 _ => match random(3) {
                     0 => {
-                        handback::hand_back(&me(s.p.d), s.p.ch, s.p.w, false, Why::Control);
+                        handback::hand_back(&me(s.p.d), s.p.ch, s.p.w, false, Reason::Control);
                     }
                     1 => while s.get(4096) {},
                     _ => s.trim(),

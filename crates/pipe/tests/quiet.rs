@@ -6,7 +6,7 @@ mod common;
 use byway_pipe::channel::Channel;
 use byway_pipe::channel::PIPE_BUF;
 use byway_pipe::quiet::{self, Inside, Lease, WRITES};
-use byway_pipe::{Me, policy};
+use byway_pipe::{Caller, policy};
 use common::{Pipe, pipe};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -37,11 +37,11 @@ fn hushed() -> Pipe {
 }
 
 /// Asked by an end that remembers nothing.
-fn read(me: &Me, ch: &'static Channel) -> Option<Inside> {
+fn read(me: &Caller, ch: &'static Channel) -> Option<Inside> {
     let mut lease = Lease::NONE;
     quiet::read(me, ch, &mut lease)
 }
-fn write(me: &Me, ch: &'static Channel, n: usize) -> Option<Inside> {
+fn write(me: &Caller, ch: &'static Channel, n: usize) -> Option<Inside> {
     let mut lease = Lease::NONE;
     quiet::write(me, ch, n, &mut lease)
 }

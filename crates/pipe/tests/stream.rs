@@ -2,7 +2,7 @@
 mod common;
 
 use byway_mem::domain::Domain;
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_pipe::{clusters, handback};
 use byway_sys::{file, process};
 use common::{Pipe, me, pipe};
@@ -89,7 +89,7 @@ fn stream_on(
         }
         // On a busy machine the writer opens the ring later.
         if back.is_some_and(|at| seen >= at) && carried(p) > 0 {
-            handback::hand_back(&me(p.d), p.ch, p.r, true, Why::Control);
+            handback::hand_back(&me(p.d), p.ch, p.r, true, Reason::Control);
             back = None;
         }
     }
@@ -241,7 +241,7 @@ fn a_large_ring_is_handed_back_full() {
             n
         };
         assert!(used(p.d) as u64 >= ring.bytes() / 65536);
-        handback::hand_back(&me(p.d), p.ch, p.r, false, Why::Control);
+        handback::hand_back(&me(p.d), p.ch, p.r, false, Reason::Control);
         assert!(p.ch.t().closed());
         assert_eq!(used(p.d), 0);
         let mut seen = 60_020 + end as u64;
@@ -275,14 +275,20 @@ fn hand_back_by_a_descriptor_that_went() {
     let me = me(p.d);
     for fd in [null, other.r, other.w, 1 << 20] {
         for forever in [false, true] {
-            assert!(!handback::hand_back(&me, p.ch, fd, forever, Why::Control));
+            assert!(!handback::hand_back(
+                &me,
+                p.ch,
+                fd,
+                forever,
+                Reason::Control
+            ));
         }
         let t = p.ch.t();
         assert!(!t.closed() && t.wl() == 0 && !p.ch.h().held());
     }
     assert_eq!(file::fionread(other.r), 100);
     assert_eq!(p.get(&mut vec![0; 10_000]), 10_000);
-    assert!(handback::hand_back(&me, p.ch, p.r, true, Why::Control));
+    assert!(handback::hand_back(&me, p.ch, p.r, true, Reason::Control));
     assert_eq!(file::fionread(p.r), 30 * 4096 - 110_000);
     [p.r, p.w, other.r, other.w, null]
         .into_iter()

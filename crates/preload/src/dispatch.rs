@@ -8,7 +8,8 @@ use crate::environment::{self, Copy};
 use crate::give_up::{gives_up, is_small};
 use crate::{access, attach, class, exec, fdtable, fifo, io, shadow, tls};
 use byway_mem::registry;
-use byway_pipe::channel::{Channel, Why};
+use byway_pipe::birth;
+use byway_pipe::channel::{Channel, Reason};
 use byway_sys::errno::{ENOENT, failed};
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, process};
@@ -86,7 +87,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         }
         nr::CLOSE_RANGE => {
             if a2 & 2 != 0 {
-                exec::give_up_all(Why::Passed, false);
+                exec::give_up_all(Reason::Passed, false);
                 return RUN;
             }
             if a2 & 4 == 0 {
@@ -179,14 +180,7 @@ fn pipe(f: &mut Frame) -> u32 {
     if let Some(old) = registry::find(d, id.dev, id.ino) {
         registry::release(d, old);
     }
-    if let Some(i) = registry::claim(d, id.dev, id.ino) {
-        if let Some(ch) = Channel::at(d, i) {
-            let size = file::fcntl(fds[0] as usize, file::F_GETPIPE_SZ, 0);
-            ch.reset(if size > 0 { size as usize } else { 65536 });
-            ch.facts.0.run.store(attach::run(), Relaxed);
-        }
-        registry::publish(d, i, id.ino);
-    }
+    birth::born(d, id, fds[0] as usize, attach::run(), |_| {});
     DONE
 }
 
@@ -212,7 +206,7 @@ fn forks(f: &mut Frame) -> u32 {
     }
     if flags & CLONE_NEWPID != 0 {
         // Its process ids would mean others to those who share its channels.
-        exec::give_up_all(Why::Credentials, false);
+        exec::give_up_all(Reason::Credentials, false);
         return RUN;
     }
     if flags & CLONE_VM == 0 && flags & CLONE_FILES == 0 {
@@ -221,7 +215,7 @@ fn forks(f: &mut Frame) -> u32 {
         t.mode.set(tls::VFORKED);
     } else {
         // Memory without descriptors, or the reverse: no table can be right for both.
-        exec::give_up_all(Why::Passed, false);
+        exec::give_up_all(Reason::Passed, false);
     }
     RUN
 }
@@ -256,7 +250,7 @@ fn vfork_child(f: &mut Frame) -> u32 {
             if let Some(i) = fdtable::ask_kernel(f.args[0]) {
                 count(i);
             }
-            exec::give_up(f.args[0], Why::Passed, true);
+            exec::give_up(f.args[0], Reason::Passed, true);
             RUN
         }
         nr::EXECVE | nr::EXECVEAT => execs(f),
@@ -321,7 +315,7 @@ fn maps(f: &mut Frame) -> u32 {
         && f.args[3] & MAP_ANONYMOUS == 0
         && !attach::domain().is_none_or(|d| shadow::known_code(d, f.args[4]))
     {
-        exec::give_up_all(Why::NotTakingPart, false);
+        exec::give_up_all(Reason::NotTakingPart, false);
     }
     RUN
 }

@@ -14,7 +14,7 @@
 use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
 use crate::{fdtable, tls};
-use byway_mem::layout::Keeper;
+use byway_mem::layout::ThreadSlot;
 use byway_pipe::calls::CALLS;
 use byway_pipe::channel::FULL_FROM_T;
 use byway_pipe::copy::{Iov, VECTORS};
@@ -83,9 +83,9 @@ macro_rules! text {
             write = const nr::WRITE,
             quiet = const tls::QUIET_AT,
             most = const quiet::MOST,
-            made = const core::mem::offset_of!(Keeper, writes),
+            made = const core::mem::offset_of!(ThreadSlot, writes),
             writes = const quiet::WRITES,
-            inside = const core::mem::offset_of!(Keeper, quiet),
+            inside = const core::mem::offset_of!(ThreadSlot, quiet),
             again = const EAGAIN,
             full = const FULL_FROM_T,
             size = const size_of::<Frame>(),

@@ -6,7 +6,7 @@
 use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
-use byway_pipe::channel::{Channel, Why};
+use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::{fifo, handback, quiet};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
@@ -116,7 +116,7 @@ pub fn leave_image() {
             // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a channel does.
             if heir {
                 // What the first thread holds would be held for good, by an id in use.
-                handback::hand_back(&me, ch, fd, true, Why::NotTakingPart);
+                handback::hand_back(&me, ch, fd, true, Reason::NotTakingPart);
             }
             if ch.is_fifo() {
                 fifo::leave(&me, ch, fd);
@@ -140,7 +140,7 @@ pub fn leave_image() {
             }
         }
         let forever = survives.is_none();
-        if !handback::hand_back(&me, ch, fd, forever, Why::NotTakingPart)
+        if !handback::hand_back(&me, ch, fd, forever, Reason::NotTakingPart)
             && let Some((r, n)) = survives
         {
             // Another thread has closed it; there may be one more.
@@ -184,7 +184,7 @@ pub fn enter_image() {
 }
 
 /// Hands one pipe back for good, if `fd` is one.
-pub fn give_up(fd: usize, why: Why, vfork: bool) {
+pub fn give_up(fd: usize, why: Reason, vfork: bool) {
     let i = if vfork {
         fdtable::ask_kernel(fd)
     } else {
@@ -205,7 +205,7 @@ pub fn give_up(fd: usize, why: Why, vfork: bool) {
 
 /// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent, whose memory
 /// it uses, goes on.
-pub fn give_up_all(why: Why, vfork: bool) {
+pub fn give_up_all(why: Reason, vfork: bool) {
     each_fd(|fd| give_up(fd, why, true));
     if !vfork {
         attach::stop();

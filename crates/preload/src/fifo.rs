@@ -8,8 +8,8 @@ use crate::{attach, fdtable, io};
 use byway_mem::domain::Domain;
 use byway_mem::{participants, registry};
 use byway_pipe::channel::{Channel, Holders};
-use byway_pipe::fifo;
-use byway_sys::file::{self, Ident};
+use byway_pipe::{birth, fifo};
+use byway_sys::file::Ident;
 use byway_sys::process;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -72,13 +72,8 @@ pub fn closes_all(first: usize, last: usize) {
 }
 
 fn enter(d: Domain, fd: usize, id: Ident) -> Option<usize> {
-    let i = registry::claim(d, id.dev, id.ino)?;
-    if let Some(ch) = Channel::at(d, i) {
-        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
-        ch.reset(if size > 0 { size as usize } else { 65536 });
-        ch.facts.0.run.store(attach::run(), Relaxed);
+    birth::born(d, id, fd, attach::run(), |ch| {
         ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
-    }
-    registry::publish(d, i, id.ino);
-    Some(i)
+    })
+    .map(|(i, _)| i)
 }

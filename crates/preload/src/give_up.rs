@@ -7,7 +7,7 @@
 use crate::entry::{Frame, RUN};
 use crate::{access, class, environment, exec};
 use byway_pipe::calls::{self, Does};
-use byway_pipe::channel::Why;
+use byway_pipe::channel::Reason;
 use byway_sys::syscall::nr;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,8 +26,8 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
     RUN
 }
 
-fn leaves(why: Why, vfork: bool) {
-    if why == Why::Credentials {
+fn leaves(why: Reason, vfork: bool) {
+    if why == Reason::Credentials {
         environment::MOVED.store(true, Relaxed);
     }
     exec::give_up_all(why, vfork);
@@ -46,14 +46,14 @@ fn decided(f: &Frame, vfork: bool) {
         nr::IOCTL => {
             // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
             if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
-                exec::give_up(a0, Why::Control, vfork);
+                exec::give_up(a0, Reason::Control, vfork);
             }
         }
         nr::FCNTL => {
             // F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETFL with O_ASYNC or O_DIRECT
             let flags = a1 == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
             if flags || matches!(a1, 1031 | 1032 | 8 | 10 | 15) {
-                exec::give_up(a0, Why::Control, vfork);
+                exec::give_up(a0, Reason::Control, vfork);
             }
         }
         nr::IO_SUBMIT => submits(a2, a1.min(65536), vfork),
@@ -63,18 +63,18 @@ fn decided(f: &Frame, vfork: bool) {
                 passes(a1 + k * 64, vfork);
             }
         }
-        nr::PRCTL if a0 == PR_SET_SECCOMP || a0 == PR_SET_TSC => leaves(Why::Credentials, vfork),
+        nr::PRCTL if a0 == PR_SET_SECCOMP || a0 == PR_SET_TSC => leaves(Reason::Credentials, vfork),
         nr::SIGALTSTACK if !vfork && is_small(a0) => {
-            exec::give_up_all(Why::Stack, false);
+            exec::give_up_all(Reason::Stack, false);
             class::forget_all();
         }
         // Where thread-local storage is then, nobody can tell.
         nr::ARCH_PRCTL if !vfork && a0 == ARCH_SET_FS => {
-            exec::give_up_all(Why::NotTakingPart, false);
+            exec::give_up_all(Reason::NotTakingPart, false);
             class::forget_all();
         }
         nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
-            leaves(Why::Limits, vfork);
+            leaves(Reason::Limits, vfork);
         }
         _ => {}
     }
@@ -95,7 +95,7 @@ fn polls(list: usize, n: usize, vfork: bool) {
         // Without events it asks for hang-up and error alone, which tell of ends and not of bytes: they are
         // the kernel's at any time. So every Rust program begins, on its standard descriptors.
         if fd >= 0 && events != 0 {
-            exec::give_up(fd as usize, Why::Readiness, vfork);
+            exec::give_up(fd as usize, Reason::Readiness, vfork);
         }
     }
 }
@@ -110,7 +110,7 @@ fn selects(n: usize, sets: [usize; 3], vfork: bool) {
             // SAFETY: the set was checked for `n` bits.
             let word = unsafe { ((set + fd / 64 * 8) as *const u64).read_unaligned() };
             if word >> (fd % 64) & 1 != 0 {
-                exec::give_up(fd, Why::Readiness, vfork);
+                exec::give_up(fd, Reason::Readiness, vfork);
             }
         }
     }
@@ -162,7 +162,7 @@ fn submits(list: usize, n: usize, vfork: bool) {
         if access::allowed(request, 64, false) {
             // SAFETY: checked.
             let fd = unsafe { ((request + 20) as *const u32).read_unaligned() };
-            exec::give_up(fd as usize, Why::Readiness, vfork);
+            exec::give_up(fd as usize, Reason::Readiness, vfork);
         }
     }
 }
@@ -200,7 +200,7 @@ fn passes(msg: usize, vfork: bool) {
                 // SAFETY: as above.
                 let fd = unsafe { ((control + at + 16 + k * 4) as *const i32).read_unaligned() };
                 if fd >= 0 {
-                    exec::give_up(fd as usize, Why::Passed, vfork);
+                    exec::give_up(fd as usize, Reason::Passed, vfork);
                 }
             }
         }

@@ -5,7 +5,7 @@
 //! of its own choice only, and may not look at the clock.
 //! unsafe: assembly. Not here: which writes those are (entry.rs).
 use crate::attach::ACTIVE;
-use byway_mem::layout::Keeper;
+use byway_mem::layout::ThreadSlot;
 use byway_pipe::policy::{CALM, DOUBLED, LATE, LONGEST, REST};
 use byway_sys::syscall::nr;
 use core::mem::offset_of;
@@ -87,10 +87,10 @@ core::arch::global_asm!(
     "9: ret",
     ".cfi_endproc",
     ".size byway_hand_over, . - byway_hand_over",
-    yields_from = const offset_of!(Keeper, yields_from),
+    yields_from = const offset_of!(ThreadSlot, yields_from),
     sched_yield = const nr::SCHED_YIELD,
-    calm = const offset_of!(Keeper, calm),
-    late = const offset_of!(Keeper, late),
+    calm = const offset_of!(ThreadSlot, calm),
+    late = const offset_of!(ThreadSlot, late),
     calm_again = const CALM,
     many = const LATE,
     most = const DOUBLED,

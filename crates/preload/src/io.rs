@@ -4,12 +4,12 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
-use byway_pipe::channel::{Channel, Why};
+use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::copy::{Cursor, Iov, VECTORS};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, handback, kept, policy, quick, quiet, read, write};
+use byway_pipe::{Caller, Step, handback, kept, policy, quick, quiet, read, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
@@ -41,7 +41,7 @@ const REST: usize = 5;
 const REST_COUNTED: usize = 6;
 
 /// Who calls now.
-pub fn me() -> Option<Me> {
+pub fn me() -> Option<Caller> {
     let domain = attach::domain()?;
     let t = tls::get();
     let first = t.tid.get() == 0;
@@ -53,7 +53,7 @@ pub fn me() -> Option<Me> {
         cpus = byway_sys::process::allowed_cpus();
         CPUS.store(cpus, Relaxed);
     }
-    let me = Me {
+    let me = Caller {
         tid: t.tid.get(),
         rseq: true,
         domain,
@@ -88,7 +88,7 @@ fn may_pull() -> bool {
 }
 
 /// Who calls, where it may be a vfork child, which has its parent's thread-local block.
-pub fn me_or_vfork_child() -> Option<Me> {
+pub fn me_or_vfork_child() -> Option<Caller> {
     let mut me = me()?;
     let tid = byway_sys::process::gettid();
     me.rseq = me.tid == tid;
@@ -127,7 +127,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     } else {
         let n = f.args[2];
         if n == 0 || n > VECTORS || !access::allowed(f.args[1], n * size_of::<Iov>(), false) {
-            handback::hand_back(&me, ch, f.fd, true, Why::Vector);
+            handback::hand_back(&me, ch, f.fd, true, Reason::Vector);
             return RUN;
         }
         for k in 0..n {
@@ -165,7 +165,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         return RUN;
     }
     if f.want > 0x7fff_f000 {
-        handback::hand_back(&me, ch, f.fd, true, Why::Vector);
+        handback::hand_back(&me, ch, f.fd, true, Reason::Vector);
         return RUN;
     }
     if writes {
@@ -184,7 +184,7 @@ fn forget_quiet(fd: usize, writes: bool, ch: &Channel) {
 }
 
 /// The entry code may make the next such calls by itself, if the channel is quiet.
-fn remember_quiet(f: &Frame, me: &Me, ch: &Channel) {
+fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.t().is_quiet() {
         return;
     }
@@ -224,7 +224,7 @@ fn finished(f: &mut Frame, r: Ret) -> u32 {
     DONE
 }
 
-fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
+fn go_read(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let mut armed = Armed::NOT;
     let mut at = Cursor::new(&f.iov[..f.vectors]);
     at.advance(f.done);
@@ -240,7 +240,7 @@ fn go_read(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
     }
 }
 
-fn go_write(f: &mut Frame, me: &Me, ch: &Channel) -> u32 {
+fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let mut p = Progress {
         at: Cursor::new(&f.iov[..f.vectors]),
         want: f.want,

@@ -6,13 +6,12 @@
 use crate::domain;
 use byway_mem::domain::Domain;
 use byway_mem::layout::SLABS;
-use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, policy, quick, quiet, read, timer, write};
+use byway_pipe::{Caller, Step, birth, policy, quick, quiet, read, timer, write};
 use byway_sys::errno::Ret;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
@@ -42,11 +41,7 @@ impl Pipe {
             timer::begin(domain.header().cycles_per_us.load(Relaxed));
         }
         let found = file::identity(r as usize).and_then(|id| {
-            let i = registry::claim(domain, id.dev, id.ino)?;
-            let channel = Channel::at(domain, i)?;
-            channel.reset(65536);
-            registry::publish(domain, i, id.ino);
-            Some(channel)
+            birth::born(domain, id, r as usize, process::getpid(), |_| {}).map(|(_, ch)| ch)
         });
         Ok(Pipe {
             domain,
@@ -57,8 +52,8 @@ impl Pipe {
         })
     }
 
-    fn me(&self) -> Me {
-        Me {
+    fn me(&self) -> Caller {
+        Caller {
             tid: process::gettid(),
             rseq: true,
             domain: self.domain,
@@ -96,7 +91,7 @@ pub struct End {
     /// Of its last quiet call. What such a call needs comes first: after a sleep each line is one more to wait for.
     quiet: Cell<quiet::Lease>,
     pipe: Pipe,
-    me: Me,
+    me: Caller,
     /// Of what it wrote, and read, last.
     wrote: Cell<WriteLease>,
     was_read: Cell<ReadLease>,

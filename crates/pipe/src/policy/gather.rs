@@ -4,7 +4,7 @@
 //! touches nothing but the reader's own line.
 //! Not here: every other wait (policy.rs).
 use super::per_us;
-use crate::Me;
+use crate::Caller;
 use crate::channel::{Channel, Line, ReaderSide};
 use byway_mem::layout::flags::NO_SPIN;
 use byway_sys::clock;
@@ -37,7 +37,7 @@ pub fn looked(r: &Line<ReaderSide>) {
 
 /// A reader that found only a little: leaves the writer's cache lines alone for a moment, if that has brought more of late.
 /// Else a stream of small messages pays for the lines' way between the CPUs with each of them. True if it did.
-pub fn gather(me: &Me, ch: &Channel) -> bool {
+pub fn gather(me: &Caller, ch: &Channel) -> bool {
     if me.cpus == 1 {
         return false;
     }

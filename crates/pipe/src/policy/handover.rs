@@ -8,8 +8,8 @@
 //! stays on the same CPU costs one yield in some seconds.
 //! Not here: the same in assembly (preload, handover.rs); which writes those are (quiet.rs); every other wait (policy.rs).
 use super::{dear_until, per_us};
-use crate::Me;
-use byway_mem::layout::Keeper;
+use crate::Caller;
+use byway_mem::layout::ThreadSlot;
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -30,7 +30,7 @@ pub const DOUBLED: u32 = LONGEST - REST;
 
 /// Cycles from one to the next; 0: none is made, for there is more than one CPU, or the thread is a real-time one, which the kernel lets
 /// go on before all others of its priority: a yield would put it behind them. Asked anew each time, seldom enough: both may change.
-pub fn apart(me: &Me, k: &Keeper) -> u32 {
+pub fn apart(me: &Caller, k: &ThreadSlot) -> u32 {
     if process::allowed_cpus() > 1 || !process::is_time_shared() {
         return 0;
     }
@@ -42,7 +42,7 @@ pub fn apart(me: &Me, k: &Keeper) -> u32 {
 
 /// After a write that may have woken a reader, by the thread whose place is `k`.
 #[inline]
-pub fn hand_over(k: &Keeper, apart: u32) {
+pub fn hand_over(k: &ThreadSlot, apart: u32) {
     let began = clock::now();
     let apart = u64::from(apart);
     let not_yet = k.yields_from.load(Relaxed).saturating_sub(began);

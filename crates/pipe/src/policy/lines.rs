@@ -4,7 +4,7 @@
 //! Invariant: hints. Whatever is said here, the same bytes go the same way; nothing is written but where a reader runs.
 //! Not here: the instructions (crate sys, line.rs), how far ahead a stream asks for its lines (quick.rs).
 use super::{RING, per_us};
-use crate::Me;
+use crate::Caller;
 use crate::channel::Channel;
 use crate::ring::Ring;
 use byway_mem::layout::{Class, flags::NO_RSEQ};
@@ -27,13 +27,13 @@ const MORE: u64 = 4;
 
 /// Whether a line that others have too comes to who asks for it, so that a write need not wait (ADR 15).
 #[inline]
-pub(super) fn come_when_asked(me: &Me) -> bool {
+pub(super) fn come_when_asked(me: &Caller) -> bool {
     me.domain.header().shared_lines.load(Relaxed) == 0
 }
 
 /// T is about to be changed: its line, which the other side polls, takes longest to come.
 #[inline]
-pub fn expect_t(me: &Me, ch: &Channel) {
+pub fn expect_t(me: &Caller, ch: &Channel) {
     if come_when_asked(me) {
         ch.expect_t();
     }
@@ -42,8 +42,8 @@ pub fn expect_t(me: &Me, ch: &Channel) {
 /// The caller waited for what it has just read, and has written somewhere before it waited: there its answer will go. That T's line, which the
 /// other side polls, comes while the caller makes the answer (ADR 20).
 #[inline]
-pub fn will_answer(me: &Me) {
-    let k = me.domain.keeper(me.tid);
+pub fn will_answer(me: &Caller) {
+    let k = me.domain.thread_slot(me.tid);
     let number = k.wrote.load(Relaxed);
     if number != 0 && k.tid.load(Relaxed) == me.tid {
         k.wrote.store(0, Relaxed);
@@ -52,7 +52,7 @@ pub fn will_answer(me: &Me) {
 }
 
 #[inline]
-fn ask(me: &Me, slot: usize) {
+fn ask(me: &Caller, slot: usize) {
     let Some(ch) = Channel::at(me.domain, slot) else {
         return;
     };
@@ -67,7 +67,7 @@ fn ask(me: &Me, slot: usize) {
 
 /// Bytes of memory in which a ring of `bytes` goes round, or fewer. Without rseq nobody could tell whether the ends run on one CPU, and its
 /// table would have each of the many fronts keep a bucket of clusters.
-pub fn lap(me: &Me, bytes: usize) -> usize {
+pub fn lap(me: &Caller, bytes: usize) -> usize {
     let rseq =
         me.rseq && me.domain.header().flags.load(Relaxed) & NO_RSEQ == 0 && rseq::area().is_some();
     if me.cpus == 1 || !rseq || come_when_asked(me) || bytes < RING {
@@ -77,7 +77,7 @@ pub fn lap(me: &Me, bytes: usize) -> usize {
 }
 
 /// How many clusters a lap may have when a writer of `n` bytes comes to `at`, where it has none. What the ring itself needs, at once.
-pub fn clusters(me: &Me, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
+pub fn clusters(me: &Caller, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
     let own = (ring.bytes() / CLUSTER) as usize;
     if ring.bytes() == ring.lap() {
         return usize::MAX;
@@ -225,7 +225,7 @@ pub fn lines(ch: &Channel, n: usize) -> Lines {
 
 /// The caller reads; where it runs, and which of its next reads take lines. A reader that never waits would tell nobody.
 #[inline]
-pub fn reads_here(me: &Me, ch: &Channel) {
+pub fn reads_here(me: &Caller, ch: &Channel) {
     if me.cpus == 1 || come_when_asked(me) {
         return;
     }
@@ -251,7 +251,7 @@ pub fn reads_here(me: &Me, ch: &Channel) {
 /// The clock, where it is to be known how long the write of `n` bytes at `pos` takes: one in the midst of each cluster, where nothing else
 /// is new.
 #[inline]
-pub fn begins(me: &Me, pos: u64, n: usize) -> Option<u64> {
+pub fn begins(me: &Caller, pos: u64, n: usize) -> Option<u64> {
     let due = n >= LONG && pos.wrapping_sub(CLUSTER / 2) % CLUSTER < n as u64;
     (due && me.cpus > 1 && !come_when_asked(me)).then(clock::now)
 }
@@ -259,7 +259,7 @@ pub fn begins(me: &Me, pos: u64, n: usize) -> Option<u64> {
 /// It is published. Of a whole lap the places that come next are in no reader's own cache any more, but in one that both CPUs have, if those
 /// are near each other and nobody else needs it: then readers are to leave the lines alone.
 #[cold]
-pub fn ended(me: &Me, ch: &Channel, (pos, n): (u64, usize), began: u64) {
+pub fn ended(me: &Caller, ch: &Channel, (pos, n): (u64, usize), began: u64) {
     let took = clock::now().wrapping_sub(began);
     let Some(ring) = ch.ring(&me.domain) else {
         return;

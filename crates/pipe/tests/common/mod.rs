@@ -10,7 +10,7 @@ use byway_pipe::copy::{Cursor, Iov};
 use byway_pipe::lease::{ReadLease, WriteLease};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Me, Step, quick, read, write};
+use byway_pipe::{Caller, Step, quick, read, write};
 use byway_sys::{file, process};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -42,8 +42,8 @@ pub fn domain() -> Domain {
 }
 
 /// The calling thread.
-pub fn me(domain: Domain) -> Me {
-    Me {
+pub fn me(domain: Domain) -> Caller {
+    Caller {
         tid: process::gettid(),
         rseq: true,
         domain,
@@ -102,8 +102,8 @@ pub fn pipe_in(d: Domain) -> Pipe {
 }
 
 impl Pipe {
-    pub fn me(&self) -> Me {
-        Me {
+    pub fn me(&self) -> Caller {
+        Caller {
             pull: if self.pull { || true } else { || false },
             cpus: self.cpus,
             rseq: self.rseq,
