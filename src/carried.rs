@@ -116,7 +116,7 @@ impl Carried {
             resign: false,
             pull: || true,
             abandoned: |_, _| false,
-            // A stranger has no way to these pipes.
+            // An outsider has no way to these pipes.
             heard: || false,
             access: |_, _, _| true,
         };

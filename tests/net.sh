@@ -39,7 +39,7 @@ bench netpipe --quick --peer "$peer" -i -n 2 -u 3000 --json record >out 2>err; i
 is "netpipe --peer: figures" "$(rows)" "10 rows, 16 curves"
 bench netperf --quick --peer "$peer" --check -l 0.02 --json record >out 2>err; is "netperf --peer" $? 0
 is "netperf --peer: figures" "$(rows)" "14 rows, 0 curves"
-has "the stranger" "$(cat served)" "no client of this program"
+has "another client" "$(cat served)" "no client of this program"
 timeout 20 "$byway" bench --serve "$peer" 2>err; is "port in use" $? 2; has "port in use" "$(cat err)" "in use; give another"
 kill -TERM $server; wait $server 2>/dev/null; is "a signal ends it" $? 143; started=()
 bench netpipe --peer "$peer" 2>err; is "nobody serves" $? 2; has "nobody serves" "$(cat err)" "bench --serve"

@@ -227,7 +227,7 @@ on_one() { (taskset -cp "$first" "$BASHPID" >/dev/null; "$@"); }
 is "not direct on one CPU" "$(direct_on "$first")" none
 is "not direct on several CPUs" "$(direct_on "$(taskset -cp $$ | sed 's/.*: //')")" none
 # One CPU: who is woken out of a sleep there runs before the write that woke it is over; by the kernel alone two of five do not (ADR 17).
-# Beside a stranger that never sleeps they do: none gives way to it with a message in its hands, also not of as many bytes as a bell has.
+# Beside a busy thread that never sleeps they do: none gives way to it with a message in its hands, also not of as many bytes as a bell has.
 cat >woken.py <<'P'
 import mmap, os, signal, sys, time
 size = int(sys.argv[1])
@@ -237,17 +237,17 @@ if os.fork() == 0:
     os.close(w)
     while b := os.read(r, 2 * size): said[0] = b[-1]
     os._exit(0)
-stranger = os.fork() if sys.argv[2:] else None
-while stranger == 0: pass
+busy = os.fork() if sys.argv[2:] else None
+while busy == 0: pass
 def each(i):
     time.sleep(150e-6)
     os.write(w, bytes([i]) * size)
     return said[0] == i
 print("at once" if any(sum(map(each, range(50))) > 48 for _ in range(60)) else "later")
-if stranger: os.kill(stranger, signal.SIGKILL)
+if busy: os.kill(busy, signal.SIGKILL)
 P
 is "woken on one CPU" "$(taskset -c 0 "$byway" run -- python3 woken.py 1)" "at once"
-for size in 1 4096; do is "woken by $size bytes beside a stranger" "$(taskset -c 0 "$byway" run -- python3 woken.py $size beside)" "at once"; done
+for size in 1 4096; do is "woken by $size bytes beside a busy thread" "$(taskset -c 0 "$byway" run -- python3 woken.py $size beside)" "at once"; done
 # What the conformance programs find of FIFOs they find of carried ones.
 for name in fifo_io fifo_wrap; do
   cc -O2 -pthread -w -o $name "$here/conformance/$name.c"

@@ -40,7 +40,7 @@ static void reads_all(int r, uint64_t n) {
     get(r, n, 0);
     AT_EOF(r);
 }
-/* The rest that follows a yield which a stranger made late is over after a while. */
+/* The rest that follows a yield which a busy thread made late is over after a while. */
 static void rests(void) { sleep_ms(60); }
 static long strict(void) { return prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT); }
 static long no_tsc(void) { return prctl(PR_SET_TSC, PR_TSC_SIGSEGV); }

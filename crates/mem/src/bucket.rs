@@ -103,7 +103,7 @@ pub(crate) fn scan<'a>(
 fn make(d: &Domain, me: u32) -> Option<usize> {
     const PER_PAGE: usize = crate::layout::PAGE / size_of::<Bucket>();
     let h = d.header();
-    // Once for every page and more, whatever a stranger writes there.
+    // Once for every page and more, whatever a hostile peer writes there.
     for _ in 0..=BUCKETS / PER_PAGE {
         let n = d.buckets_made();
         for i in n.saturating_sub(PER_PAGE)..n {

@@ -303,7 +303,7 @@ pub fn alloc(u: &User, class: Class) -> Option<u32> {
         _ => slow(u, class)?,
     };
     point(Point::Popped);
-    // What a stranger may have written into a bucket is no object.
+    // What a hostile peer may have written into a bucket is no object.
     u.domain.address(x, class)?;
     Some(x)
 }

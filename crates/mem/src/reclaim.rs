@@ -81,7 +81,7 @@ pub fn look(u: &User) {
     }
     let (now, next) = (clock::now(), h.next_look.load(Relaxed));
     let us = per_us(h);
-    // A stranger's far future is no reason to wait for ever.
+    // A hostile peer's far future is no reason to wait for ever.
     if now < next && next - now < 2 * LOOK_US * us {
         return;
     }
@@ -183,7 +183,7 @@ fn empty(u: &User, class: Class, want: usize) -> bool {
         };
         let Some(b) = d.bucket(i) else { break };
         let mut stuck = false;
-        // As many as it can hold, whatever a stranger writes into it meanwhile.
+        // As many as it can hold, whatever a hostile peer writes into it meanwhile.
         for _ in 0..class.cap() {
             let Some(x) = b.pop(class, |x| u.mark(x)) else {
                 break;

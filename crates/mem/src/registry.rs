@@ -82,7 +82,7 @@ pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
 /// `collect` is raised each time the slots have doubled: those of pipes that are gone may then be freed.
 pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
     let free = |&i: &usize| key(d, i).is_some_and(|k| k.claim(dev));
-    // Once for every page and more, whatever a stranger writes there.
+    // Once for every page and more, whatever a hostile peer writes there.
     for _ in 0..=CHANNELS_MOST / CHANNELS_MORE {
         if let Some(i) = home(ino).chain(more(d)).find(free) {
             return Some(i);

@@ -120,7 +120,7 @@ pub fn fill(d: &Domain, class: Class, b: &Bucket, want: usize, who: Who) -> usiz
     let part = &d.middle().part[class as usize];
     // `dry`: no more pages are to be had, only objects on those that are there.
     let (mut from, mut turns, mut dry) = (0, 0, false);
-    // Every slab twice at most, whatever a stranger writes into the hints.
+    // Every slab twice at most, whatever a hostile peer writes into the hints.
     while got < want && turns < 2 * d.slabs() {
         turns += 1;
         let new = || if dry { None } else { claim(d, class, who) };
@@ -154,7 +154,7 @@ pub fn fill(d: &Domain, class: Class, b: &Bucket, want: usize, who: Who) -> usiz
                 s.free.fetch_sub(1, Relaxed);
                 point(Point::Homeless);
                 if !b.push(class, unit) {
-                    // A stranger filled it.
+                    // A hostile peer filled it.
                     turns = usize::MAX;
                     break;
                 }

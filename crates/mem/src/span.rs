@@ -28,7 +28,7 @@ fn slabs_of(d: &Domain, unit: u32) -> Option<usize> {
     let s = d.slab(i)?;
     // ORDER: its number of slabs is seen with its class.
     let n = (s.class.load(Acquire) == SPAN).then(|| s.span.load(Relaxed) as usize)?;
-    // A stranger may have written the number.
+    // A hostile peer may have written the number.
     (unit_of(i) == unit && n > 0 && i + n <= d.slabs()).then_some(n)
 }
 
@@ -103,7 +103,7 @@ fn idle_slabs(d: &Domain) -> usize {
     let h = d.header();
     let n = h.spans_returned.0.load(Relaxed);
     let n = n.wrapping_sub(h.spans_taken.0.load(Relaxed)) as usize;
-    // A death between a step and its count, or a stranger: the sweep makes it right.
+    // A death between a step and its count, or a hostile peer: the sweep makes it right.
     if n > d.slabs() { 0 } else { n }
 }
 

@@ -57,7 +57,7 @@ pub fn class(d: &Domain, class: Class) -> ClassStats {
     }
     s.slabs_most = d.header().class_most[class as usize].load(Relaxed) as usize;
     s.in_use = all.saturating_sub(s.cached + s.at_home);
-    // A stranger's figure is no reason to panic.
+    // A hostile peer's figure is no reason to panic.
     let sum = |a: &mut u64, b| *a = a.wrapping_add(b);
     for f in 0..CPUS + LOCKED {
         let e = events(d, f, class);

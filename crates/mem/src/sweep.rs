@@ -49,7 +49,7 @@ impl Asked {
         }
         let dead = process::is_gone(pid);
         if pid as usize >= PIDS {
-            // Left behind on purpose (cache.rs), or a stranger's number: as good as dead.
+            // Left behind on purpose (cache.rs), or a hostile peer's number: as good as dead.
             self.nobody = true;
         } else if dead {
             self.dead.add(pid as usize);

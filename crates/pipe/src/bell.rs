@@ -36,7 +36,7 @@ pub(crate) fn short(
     // E2: M after the lock, which is needed to set it.
     let (r, m) = (ch.h().r(), ch.m());
     let rung = mine.with(T::RUNG);
-    // The ring is empty (I4): whoever says otherwise is a stranger.
+    // The ring is empty (I4): only a hostile peer says otherwise.
     if m.valid() || mine.wide(r) != r {
         lock::unlock(me, ch);
         return None;

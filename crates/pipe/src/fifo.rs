@@ -1,13 +1,13 @@
-//! What a FIFO needs beyond a nameless pipe: strangers may open it at any moment, and it may begin a new life.
+//! What a FIFO needs beyond a nameless pipe: outsiders may open it at any moment, and it may begin a new life.
 //!
 //! Invariant: whoever reads K finds what comes next in the stream: K never holds younger bytes than the ring, but a
-//! stranger's. What a stranger wrote is seen before a write of ours that can know of it.
+//! outsider's. What an outsider wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Caller;
 use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
 use crate::copy::Iov;
-use crate::foreign::Side;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
+use crate::outsider::Side;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{H, T};
 use crate::{kept, lock};
@@ -17,8 +17,8 @@ use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Whether a stranger has written into a FIFO that is carried: then it must be the kernel's before we write again.
-pub fn strangers(ch: &Channel, fd: usize) -> bool {
+/// Whether an outsider has written into a FIFO that is carried: then it must be the kernel's before we write again.
+pub fn has_outside_bytes(ch: &Channel, fd: usize) -> bool {
     if ch.t().closed() {
         return false;
     }
@@ -32,9 +32,9 @@ pub fn strangers(ch: &Channel, fd: usize) -> bool {
 }
 
 /// Of a FIFO whose ring is full: its oldest bytes into K, of the `used` that it holds from `r` on. So K is full for whoever must wait
-/// for room, and whoever reads K, be it a stranger who has just opened the FIFO, finds what comes next. Of any pipe that is to take no
+/// for room, and whoever reads K, be it an outsider that has just opened the FIFO, finds what comes next. Of any pipe that is to take no
 /// more than it has: K is full then, and nothing has been added. Under the writers' lock.
-/// `None`: a reader is at work; false: there are bytes of a stranger in K.
+/// `None`: a reader is at work; false: there are bytes of an outsider in K.
 pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
     let ring = ch.ring(&me.domain)?;
     // The smallest ring may be too full for a write that is not split, and have fewer than a slot takes.
@@ -51,7 +51,7 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     intend(ch, MOVING, n);
     let mut got = 0;
     if file::fionread(fd) == 0 {
-        // Before the bytes: whoever repairs after us must not take them for a stranger's.
+        // Before the bytes: whoever repairs after us must not take them for an outsider's.
         ch.facts.0.lane.store(n as u16, Relaxed);
         const RWF_NOWAIT: usize = 8;
         let none = usize::MAX;
@@ -161,7 +161,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
     closed(me, ch, pos);
 }
 
-/// Puts the ring's bytes between K's own and a stranger's. False: it could not begin.
+/// Puts the ring's bytes between K's own and an outsider's. False: it could not begin.
 pub(crate) fn weave(
     me: &Caller,
     ch: &Channel,
@@ -190,7 +190,7 @@ pub(crate) fn weave(
     true
 }
 
-/// K has no room for `left` bytes: a stranger fills it too. Makes it larger, or waits for its reader as a write would;
+/// K has no room for `left` bytes: an outsider fills it too. Makes it larger, or waits for its reader as a write would;
 /// false when nobody has the FIFO any more.
 pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> bool {
     let held = file::fionread(tmp);

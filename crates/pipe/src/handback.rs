@@ -34,7 +34,7 @@ pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
 
 /// Reads up to `n` bytes of K into the ring at `at`. Returns how many.
 ///
-/// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, a stranger who has just opened a FIFO could read
+/// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, an outsider that has just opened a FIFO could read
 /// between them, and would miss what the first has taken.
 fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
     // SAFETY: the places are free and ours; the runs lie inside clusters of the ring.
@@ -326,11 +326,11 @@ fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     };
     let held = file::fionread(tmp_fd);
     let grown = n + held > size;
-    let stranger = n > 0 && ch.is_fifo() && held > own;
+    let outsider = n > 0 && ch.is_fifo() && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
         let room = (n + held + 8192).next_power_of_two().max(size);
         intend(ch, SPILLING, held);
-        if !stranger || !weave(me, ch, tmp_fd, ring, r, n, own) {
+        if !outsider || !weave(me, ch, tmp_fd, ring, r, n, own) {
             file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
             pour(ring, r, n, tmp_fd, |left| more_room(me, ch, tmp_fd, left));
         }

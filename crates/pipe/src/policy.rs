@@ -308,7 +308,7 @@ pub fn rang(me: &Caller, ch: &Channel, n: usize) -> bool {
             return false;
         }
         if !is_shared(me) {
-            // Not in vain, but no news of a stranger who only rests: what his slices taught stays.
+            // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
             if w.0.bells.load(Relaxed) != 0 {
                 flowed(me, w, n);
             }
@@ -326,7 +326,7 @@ pub fn rang(me: &Caller, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// Whether a stranger has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a longer write's first
+/// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a longer write's first
 /// PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it at once.
 fn is_shared(me: &Caller) -> bool {
     let (now, cpu) = clock::now_cpu();
@@ -403,7 +403,7 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
 /// A reader that a bell woke with `n` bytes, where W was `was`: the rest of that write is in the ring, but its writer may have lost the
 /// CPU before it could publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a
 /// writer that was stopped. Where the write has no rest its writer, on one CPU, is seldom out of the lock by now, and to yield to it is to
-/// yield to a stranger, behind whom this reader would wait for the CPU with what it was woken for.
+/// yield to a busy thread, behind whom this reader would wait for the CPU with what it was woken for.
 pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
     let ringing = || {
         let t = ch.t();

@@ -80,9 +80,9 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
     }
 }
 
-/// Of a FIFO: gives it back if a stranger has written into it, or nobody watches for strangers any more.
+/// Of a FIFO: gives it back if an outsider has written into it, or nobody watches for outsiders any more.
 pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> bool {
-    let strange = (look || (me.heard)()) && fifo::strangers(ch, fd);
+    let strange = (look || (me.heard)()) && fifo::has_outside_bytes(ch, fd);
     let theirs = strange || (look && policy::unwatched(me));
     theirs && handback::hand_back(me, ch, fd, false, Reason::NotTakingPart)
 }

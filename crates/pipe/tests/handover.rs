@@ -118,12 +118,12 @@ fn until_late(k: &ThreadSlot, apart: u32, calm: u32) -> u64 {
         }
         assert!(rest < 2 * late);
     }
-    panic!("the stranger never kept the CPU");
+    panic!("the busy thread never kept the CPU");
 }
 
 #[test]
 fn each_that_comes_back_late_is_the_last_for_longer() {
-    // A stranger on the same CPU, that only computes.
+    // A busy thread on the same CPU, that only computes.
     let cpu = clock::now_cpu().1;
     let yields = || {
         bind(cpu);

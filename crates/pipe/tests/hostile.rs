@@ -1,4 +1,4 @@
-//! A process that uses a channel while a stranger writes anything anywhere into its slot, and into the tables of the
+//! A process that uses a channel while a hostile peer writes anything anywhere into its slot, and into the tables of the
 //! memory under it.
 //!
 //! Invariant: whatever stands there, the process touches nothing outside of the domain and its own buffers, and does not
@@ -120,7 +120,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
     }
 }
 
-/// What a stranger writes: nonsense, small numbers, or another's value.
+/// What a hostile peer writes: nonsense, small numbers, or another's value.
 fn nonsense(x: &mut u64) -> u64 {
     match random(x) % 5 {
         0 => random(x),
@@ -164,7 +164,7 @@ fn plausible(ch: &Channel, slot: usize, x: &mut u64) {
     }
 }
 
-/// One process and one stranger, who writes anywhere, or into `only` one word of the slot; how many calls the process made.
+/// One process and one hostile peer, which writes anywhere, or into `only` one word of the slot; how many calls the process made.
 fn round(seed: u64, only: Option<usize>) -> u64 {
     let d = domain();
     // What a run may have been told: writes without the ring, pipes that take less than their rings.

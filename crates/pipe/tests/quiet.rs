@@ -178,7 +178,7 @@ fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
     None
 }
 
-/// Beside a stranger on one CPU a reader waits behind him for what follows the first PIPE_BUF bytes of a write; longer ones, and those of a
+/// Beside a busy thread on one CPU a reader waits behind him for what follows the first PIPE_BUF bytes of a write; longer ones, and those of a
 /// CPU that nobody else wants, are worth a ring.
 #[test]
 fn left_where_a_stranger_wants_the_one_cpu() {
@@ -213,7 +213,7 @@ fn left_where_a_stranger_wants_the_one_cpu() {
     assert_eq!(bells_until_left(&on(2), 100, Some(16)), None);
 }
 
-/// A stranger who rests for a moment comes back: what his slices taught is not forgotten by writes that woke somebody all the same.
+/// A busy thread that rests for a moment comes back: what his slices taught is not forgotten by writes that woke somebody all the same.
 #[test]
 fn a_strangers_rest_is_no_news() {
     let p = Pipe { cpus: 1, ..pipe() };

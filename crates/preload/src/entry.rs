@@ -56,7 +56,7 @@ const _: () = assert!(core::mem::offset_of!(Frame, xmm) == 80);
 const _: () = assert!(core::mem::offset_of!(Frame, sub) == 336);
 
 /// Whether this process may have learned something since its last write into a FIFO: it made a call of the kernel's, or
-/// read a carried channel. What a stranger did to the FIFO before it let us know must be seen before the next write.
+/// read a carried channel. What an outsider did to the FIFO before it let us know must be seen before the next write.
 pub static HEARD: AtomicBool = AtomicBool::new(true);
 
 /// Moves with every call that can take memory away.

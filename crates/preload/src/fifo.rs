@@ -47,7 +47,7 @@ pub fn find(fd: usize, i: usize) -> usize {
 /// Whether this process has ever used a named FIFO.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Before `fd` is closed: what its FIFO's ring holds must be in the kernel's pipe when the last writer goes, or a stranger
+/// Before `fd` is closed: what its FIFO's ring holds must be in the kernel's pipe when the last writer goes, or an outsider
 /// who reads there would see the end before the bytes.
 pub fn closes(fd: usize) {
     if !USED.load(Relaxed) {

@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn strangers_are_sent_away_and_the_next_is_served() {
         let (at, server) = started(6);
-        let stranger = |bytes: &[u8]| {
+        let other = |bytes: &[u8]| {
             let mut s = TcpStream::connect(at).unwrap();
             let _ = s.write_all(bytes);
             let _ = s.shutdown(Shutdown::Write);
@@ -222,17 +222,17 @@ mod tests {
             let _ = s.read_to_end(&mut back);
             back
         };
-        assert!(stranger(b"GET / HTTP/1.0\r\n\r\n and so on").is_empty());
-        assert!(stranger(b"").is_empty());
+        assert!(other(b"GET / HTTP/1.0\r\n\r\n and so on").is_empty());
+        assert!(other(b"").is_empty());
         let words = |w: [u64; 3]| w.map(u64::to_le_bytes).concat();
-        assert_eq!(stranger(&words([MAGIC, 99, 1]))[16..24], 1u64.to_le_bytes());
+        assert_eq!(other(&words([MAGIC, 99, 1]))[16..24], 1u64.to_le_bytes());
         assert_eq!(
-            stranger(&words([MAGIC, VERSION, 9]))[16..24],
+            other(&words([MAGIC, VERSION, 9]))[16..24],
             2u64.to_le_bytes()
         );
         // A client that orders what cannot be.
         let huge = [words([MAGIC, VERSION, 1]), words([u64::MAX, 1, 0])].concat();
-        assert_eq!(stranger(&huge).len(), 24);
+        assert_eq!(other(&huge).len(), 24);
         let o = netpipe::Options {
             upper: 1000,
             check: true,

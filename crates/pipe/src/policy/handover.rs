@@ -4,7 +4,7 @@
 //! and its writer loses nothing that it would not lose a moment later; of a burst that follows, all but the first are the kernel's.
 //!
 //! Invariant: one sched_yield(2) a write, after the write and outside of what an opener waits for; none within APART_US of a thread's last,
-//! and none for 2^REST times as long as one that came back late took, twice as long each time that another is late soon after: a stranger who
+//! and none for 2^REST times as long as one that came back late took, twice as long each time that another is late soon after: a busy thread that
 //! stays on the same CPU costs one yield in some seconds.
 //! Not here: the same in assembly (preload, handover.rs); which writes those are (quiet.rs); every other wait (policy.rs).
 use super::{dear_until, per_us};
@@ -22,7 +22,7 @@ pub const REST: u32 = 7;
 /// No rest is longer than so many times from one to the next, as a shift: some seconds. One that says so is of another clock, or of a
 /// thread that was stopped.
 pub const LONGEST: u32 = 17;
-/// Yields after which a late one is the first again. LINUX yield_task_fair: who yields gives up what was left of his slice, so beside a stranger
+/// Yields after which a late one is the first again. LINUX yield_task_fair: who yields gives up what was left of his slice, so beside a busy thread
 /// a yield costs more than the time that it takes, and half of those that did not come back late cost it later.
 pub const CALM: u32 = 64;
 /// A rest is no more often twice as long.
