@@ -1,7 +1,7 @@
 """Programs that a preload library may keep from starting: those with a sanitizer's runtime, those that the loader starts by name,
 static ones, setuid ones, scripts without a first line, texts that cannot be read, other processors' programs.
 
-Each copies its input to its output through pipes. Invariant: what is not built here is a Skip. Not here: who takes part (run.sh).
+Each copies its input to its output through pipes. Invariant: what is not built here is a Skip. Not here: which programs take part (run.sh).
 """
 import os, platform, shutil, struct, subprocess
 from harm import Skip, case, fine, main

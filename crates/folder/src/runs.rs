@@ -1,8 +1,8 @@
-//! The files of runs' domains in the user's folder: their names, who has them, what is left of dead ones.
+//! The files of runs' domains in the user's folder: their names, their locks, what is left of dead ones.
 //!
 //! Invariant: each run that shares a domain has a lock on its file for as long as it lives, in whatever pid name space. A file is
 //! removed only by one that finds nobody else's lock on it, under the folder's lock.
-//! Not here: what lies in such a file (crate mem), who may share it (the program's members.rs).
+//! Not here: what lies in such a file (crate mem), which runs share it (the program's members.rs).
 use crate::lock;
 use std::fs::{self, File, OpenOptions};
 use std::io;

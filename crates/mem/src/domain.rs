@@ -123,8 +123,8 @@ impl Domain {
     }
 
     /// Takes the pages of the slabs that are of no class out of this process's mapping. For a process that has left: its threads
-    /// take no more memory, and one that is about to finds that pages cannot be made present. The tables stay, for who is
-    /// still on the way out of a call looks into them.
+    /// take no more memory, and one that is about to finds that pages cannot be made present. The tables stay, for a call
+    /// that is on its way out still looks into them.
     pub fn unmap_unused(&self, tid: u32) {
         /// Slabs that are locked at a time, so that others find some to claim.
         const RUN: usize = 32;

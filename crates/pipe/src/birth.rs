@@ -1,7 +1,7 @@
 //! How a channel comes into being: a slot is claimed, filled, and then can be found.
 //!
 //! Invariant: nobody finds a slot before it is filled.
-//! Not here: who may use the channel (fifo.rs, the preload library), its slots (crate mem, registry.rs).
+//! Not here: which processes use the channel (fifo.rs, the preload library), its slots (crate mem, registry.rs).
 use crate::channel::Channel;
 use byway_mem::domain::Domain;
 use byway_mem::registry;

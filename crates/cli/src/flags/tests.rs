@@ -1,4 +1,4 @@
-//! The command line as a person sees it who asks for help.
+//! The command line as its help shows it to a person.
 //!
 //! Invariant: a head says what its command does, and no line of a help is longer than a terminal of 80 columns.
 //! Not here: what the commands do.
