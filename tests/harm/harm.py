@@ -6,7 +6,7 @@ process, file, control group or mount behind. Not here: the cases.
 
   usage, of each file with cases: FILE.py BYWAY [NAME...]     one line a case and way; exits 1 if any failed
 """
-import os, shutil, signal, subprocess, sys, tempfile, traceback
+import os, shutil, signal, subprocess, sys, tempfile, time, traceback
 
 CASES = []
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -58,10 +58,29 @@ class Box:
         """Calls `f` when the case is over, the last first."""
         self.last.append(f)
 
+    def running(self):
+        """Processes of this box: its folder of shared memory stands in their environment."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    if self.shm.encode() in f.read() and int(pid) != os.getpid():
+                        yield int(pid)
+            except OSError:
+                pass
+
     def close(self):
+        """Ends the case; what it has left behind."""
         for f in reversed(self.last):
             f()
-        left = os.listdir(self.shm)
+        end = time.monotonic() + 5
+        while (pids := list(self.running())) and time.monotonic() < end:
+            time.sleep(0.05)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        left = os.listdir(self.shm) + [f"process {pid}" for pid in pids]
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.shm, ignore_errors=True)
         return left
@@ -106,6 +125,6 @@ def one(byway, row, f, way, cache):
         problem = f"{type(e).__name__}: {e}"
     left = box.close()
     if left and not problem:
-        problem = f"left in the folder of shared memory: {left}"
+        problem = f"left behind: {left}"
     print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
     return bool(problem)
