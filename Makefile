@@ -1,8 +1,9 @@
-# build: the program and its preload library; run: the main job; test: everything; lint: style only; bench: all workloads
-# and a report of this machine, in ten minutes (make bench QUICK=--quick: in two); install: program, preload library, what
-# its benchmarks compare with, the native library for C, its manual pages; comparators: what `bench native` compares with
-# and that is not in everybody's build (iceoryx2).
-.PHONY: build comparators run test lint deps bench install
+# build: the program and its preload library; run: the main job; check: format, lint, unit tests and a smoke run;
+# test: everything, half an hour; lint: style only; bench: all workloads and a report of this machine, in ten
+# minutes (make bench QUICK=--quick: in two); install: program, preload library, what its benchmarks compare with, the
+# native library for C, its manual pages; comparators: what `bench native` compares with and that is not in everybody's
+# build (iceoryx2).
+.PHONY: build comparators run check test lint deps bench install
 QUICK =
 PREFIX ?= /usr/local
 BUILT ?= target/release
@@ -23,6 +24,9 @@ run: deps build
 bench: build
 	target/release/byway bench seeds $(QUICK) --out target/bench
 	target/release/byway report target/bench -o target/bench/report.html --svg target/bench/plots
+
+check: build
+	ci/check.sh
 
 test: deps build
 	ci/test.sh
