@@ -9,9 +9,9 @@ from objects.elf import PAIR
 from objects.functions import BRANCH, BRANCHES, INDIRECT, PREFIX, STOPS, Function, decode, lines, objdump
 
 # The numbers of system calls that concern descriptors, processes, memory that is code, and identity.
-MATTER = {0, 1, 3, 7, 9, 10, 11, 12, 13, 16, 19, 20, 22, 23, 25, 33, 40, 46, 56, 57, 58, 59, 60, 61, 67, 72, 105, 106, 113,
-          114, 117, 119, 157, 161, 231, 233, 247, 270, 271, 272, 275, 276, 278, 292, 293, 295, 296, 307, 308, 317, 322, 327,
-          328, 425, 435, 436}
+MATTER = {0, 1, 3, 7, 9, 10, 11, 12, 13, 16, 19, 20, 22, 23, 25, 30, 33, 40, 46, 56, 57, 58, 59, 60, 61, 67, 72, 105, 106,
+          113, 114, 117, 119, 122, 123, 131, 151, 155, 157, 158, 160, 161, 209, 231, 233, 247, 270, 271, 272, 275, 276,
+          278, 292, 293, 302, 307, 308, 317, 322, 327, 328, 329, 425, 435, 436, 446}
 GLIBC = ("libc.so.6", "ld-linux-x86-64.so.2")
 # Of a text up to this size every function is decoded, and not only those that hold a pair.
 SMALL = 4 << 20
