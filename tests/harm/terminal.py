@@ -25,6 +25,9 @@ class Shell:
         self.seen = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # A shell keeps ignored signals ignored for its jobs: a test that runs in the background is given some.
+            for sig in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+                signal.signal(sig, signal.SIG_DFL)
             os.chdir(box.folder)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], {**box.env, "PS1": "at-the-prompt", "LC_ALL": "C"})
         box.at_end(self.close)
