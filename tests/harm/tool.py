@@ -43,7 +43,8 @@ def ignores(*signals):
 @case(ALSO)
 def signals_that_are_ignored(box):
     seen = said(box, ignores(signal.SIGPIPE, signal.SIGINT, signal.SIGHUP))
-    assert "1003" in seen, seen
+    # Of a test in the background more are.
+    assert int(seen.split()[-1], 16) & 0x1003 == 0x1003, seen
     if box.start():
         said(box, ignores(signal.SIGPIPE, signal.SIGINT, signal.SIGHUP), "--off")
 
