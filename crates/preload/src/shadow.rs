@@ -174,7 +174,7 @@ impl Shadow {
             1 => self.head.stub_off.wrapping_add(self.head.stub_len),
             _ => 4096,
         };
-        // S_IFMT and S_IFREG, and who may write.
+        // S_IFMT and S_IFREG, and the right of others to write.
         let mode = st[3] & 0o170022 == 0o100000;
         known && st[6] as usize == length && (uid == me || uid == 0) && mode
     }
