@@ -51,6 +51,26 @@ say:    .cfi_startproc
         .cfi_endproc
         .size say, . - say
 """
+# A call whose window holds the places 1 and 2 between instructions.
+BETWEEN = SAY.replace("syscall", """mov %edx, %edx
+between1 = .
+        mov %edx, %edx
+between2 = .
+        syscall""")
+READS = """
+        .type reads, @function
+reads:  .cfi_startproc
+        lea words(%rip), %rcx
+        mov %edi, %edi
+        movslq (%rcx, %rdi, 4), %rax
+        ret
+        .cfi_endproc
+        .size reads, . - reads
+        .section .rodata
+        .balign 4
+words:  .long between1 - words, between2 - words, 0x7fffffff
+        .text
+"""
 # Controls: what Byway must answer, the bytes that lead elsewhere, the function.
 CONTROLS = {
     "write": ("rewritten", SAY),
@@ -87,6 +107,10 @@ target0 = .
         mov %edx, %edx
         syscall
         cmp $-4095, %rax""")),
+    # Words of data are the distances to these places, and a function reads them; in the second, it jumps by them.
+    "a constant like a table": ("rewritten", BETWEEN + READS),
+    "another function's table": ("any", (BETWEEN + READS.replace("ret", "add %rcx, %rax\n        jmp *%rax"))
+                                 .replace("between", "target")),
     "a number that is not set": ("unable", """
         .globl say
         .type say, @function

@@ -105,6 +105,11 @@ impl Flow {
             .filter(move |i| i.next_ip() > at)
     }
 
+    /// Where the function's tables lead.
+    pub fn by_table(&self) -> impl Iterator<Item = u64> {
+        self.tables.values().flatten().copied()
+    }
+
     /// Where control may be after instruction `i`, within the function.
     pub fn after(&self, i: &Instruction) -> impl Iterator<Item = u64> {
         let next = (!ends(i)).then(|| i.next_ip());

@@ -11,7 +11,7 @@ use super::functions::Function;
 use super::headers::{Elf, bytes_of, dynamic, is_go, note};
 use super::number::Numbers;
 use super::text::Text;
-use super::ways;
+use super::ways::{self, Proofs};
 use super::window::{Site, window};
 use byway_pipe::calls::{self, Does};
 use iced_x86::{Code, Instruction};
@@ -160,7 +160,7 @@ impl Scanner<'_> {
             sites.push((at, k, f, flow, known));
         }
         let zones: Vec<(u64, u64)> = sites.iter().map(|s| ways::zone(s.0)).collect();
-        let targets = ways::into(self.text, &zones, |at, to| self.is_inside_other(at, to));
+        let targets = ways::into(self.text, &zones, self);
         let mut taken = 0;
         for (at, k, f, flow, numbers) in sites {
             let all: BTreeSet<u64> = {
@@ -177,7 +177,7 @@ impl Scanner<'_> {
                 }
                 None => {
                     return Err(format!(
-                        "the system call at {at:#x} (number {numbers:?}) cannot be rewritten"
+                        "something may lead between the instructions of the system call at {at:#x}"
                     ));
                 }
             }
@@ -276,19 +276,6 @@ impl Scanner<'_> {
         })
     }
 
-    /// Whether the byte at `at` is proven to be part of an instruction, and not its first, that does not lead to `to`.
-    fn is_inside_other(&self, at: u64, to: u64) -> bool {
-        self.text.functions.around(at, at + 1).any(|f| {
-            let flow = self.flow(f, f.end);
-            flow.doubt.is_none()
-                && flow.index(at).is_none()
-                && flow.inside(at).any(|i| {
-                    let takes = i.is_ip_rel_memory_operand() && i.ip_rel_memory_address() == to;
-                    i.near_branch_target() != to && !takes
-                })
-        })
-    }
-
     /// The instructions that lead to the bridge at `start`, each proven.
     fn bridge_calls(&self, start: u64) -> Result<Vec<Instruction>, String> {
         let mut v = Vec::new();
@@ -303,7 +290,7 @@ impl Scanner<'_> {
             });
             match found {
                 Some(i) => v.push(i),
-                None if self.is_inside_other(at, start) => {}
+                None if self.is_inner(at, start) => {}
                 None => {
                     return Err(format!(
                         "it is in doubt whether the bytes at {at:#x} call the cancellation bridge"
@@ -312,5 +299,29 @@ impl Scanner<'_> {
             }
         }
         Ok(v)
+    }
+}
+
+impl Proofs for Scanner<'_> {
+    fn is_inner(&self, at: u64, to: u64) -> bool {
+        self.text.functions.around(at, at + 1).any(|f| {
+            let flow = self.flow(f, f.end);
+            flow.doubt.is_none()
+                && flow.index(at).is_none()
+                && flow.inside(at).any(|i| {
+                    let takes = i.is_ip_rel_memory_operand() && i.ip_rel_memory_address() == to;
+                    i.near_branch_target() != to && !takes
+                })
+        })
+    }
+
+    /// A whole flow knows each table that the function goes by, and another function's table is taken there.
+    fn takes_no_table(&self, at: u64, ways: &[u64]) -> bool {
+        let mut around = self.text.functions.around(at, at + 1).peekable();
+        around.peek().is_some()
+            && around.all(|f| {
+                let flow = self.flow(f, f.end);
+                flow.doubt.is_none() && !flow.by_table().any(|to| ways.contains(&to))
+            })
     }
 }

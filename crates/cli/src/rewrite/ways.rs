@@ -17,13 +17,16 @@ pub fn zone(at: u64) -> (u64, u64) {
     (at.saturating_sub(AROUND), at + AROUND)
 }
 
-/// All addresses in `zones` that something may lead to. `is_inner`: the byte at the first address is none that leads to the
-/// second.
-pub fn into(
-    text: &Text,
-    zones: &[(u64, u64)],
-    is_inner: impl Fn(u64, u64) -> bool,
-) -> BTreeSet<u64> {
+/// What is proven of the code that seems to lead somewhere.
+pub trait Proofs {
+    /// The byte at `at` is part of an instruction, and not its first, that does not lead to `to`.
+    fn is_inner(&self, at: u64, to: u64) -> bool;
+    /// The instruction at `at` takes no address of a table that leads to any of `ways`.
+    fn takes_no_table(&self, at: u64, ways: &[u64]) -> bool;
+}
+
+/// All addresses in `zones` that something may lead to.
+pub fn into(text: &Text, zones: &[(u64, u64)], proofs: &impl Proofs) -> BTreeSet<u64> {
     let mut found = BTreeSet::new();
     if zones.is_empty() {
         return found;
@@ -37,18 +40,19 @@ pub fn into(
     for (k, w) in text.code.windows(2).enumerate() {
         let at = text.low + k as u64;
         let short = short_target(at, w).filter(|&to| in_zone(to));
-        if let Some(to) = short.filter(|&to| !is_inner(at, to)) {
+        if let Some(to) = short.filter(|&to| !proofs.is_inner(at, to)) {
             found.insert(to);
         }
         let Some((from, to)) = long_target(text, at) else {
             continue;
         };
-        if in_zone(to) && !is_inner(from, to) {
+        if in_zone(to) && !proofs.is_inner(from, to) {
             found.insert(to);
         }
         if w[0] == 0x8d && !text.holds(to) {
             let ways: Vec<u64> = table(text, to).filter(|&to| in_zone(to)).collect();
-            if !ways.is_empty() && !is_inner(from, to) {
+            if !ways.is_empty() && !proofs.is_inner(from, to) && !proofs.takes_no_table(from, &ways)
+            {
                 found.extend(ways);
             }
         }
