@@ -7,7 +7,7 @@ use crate::{collect, home, kernel, thread};
 use byway_mem::{holdings, registry};
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::read::Held;
-use byway_pipe::{Caller, kept};
+use byway_pipe::{Caller, biased_lock};
 use byway_pipe::{birth, clusters};
 use byway_sys::file::{self, Ident};
 use std::os::fd::OwnedFd;
@@ -68,7 +68,7 @@ impl Carried {
             let d = home::joined()?.domain;
             Channel::at(d, registry::find(d, id.dev, id.ino)?)
         };
-        found().is_some_and(|ch| !(ch.forever() && ch.t().closed()))
+        found().is_some_and(|ch| !(ch.forever() && ch.tail().closed()))
     }
 
     /// The channel of the FIFO behind `fd`, which only this library opens.
@@ -112,7 +112,7 @@ impl Carried {
             spin: true,
             lend: false,
             handlers: false,
-            keeps: h.keeps,
+            has_barriers: h.has_barriers,
             resign: false,
             pull: || true,
             abandoned: |_, _| false,
@@ -151,8 +151,8 @@ impl Carried {
     /// The position behind what this process has just written, or what others have since.
     pub fn written(&self) -> u64 {
         let r = self.channel.writer.0.seen_r();
-        let kept = kept::remembered(&self.me(false), self.channel);
-        kept.unwrap_or_else(|| self.channel.t()).wide(r)
+        let kept = biased_lock::biased_tail(&self.me(false), self.channel);
+        kept.unwrap_or_else(|| self.channel.tail()).wide(r)
     }
 
     /// A reader has gone: writers ask the kernel before the next write whether it was the last.

@@ -36,7 +36,7 @@ pub struct Home {
     /// CPUs that the process might use when it joined.
     pub cpus: u32,
     /// Whether the barriers of other processes reach this one.
-    pub keeps: bool,
+    pub has_barriers: bool,
     /// Locked until this process, and every child that it forked, has ended or closed it.
     users: File,
     /// Device and inode of `memory`.
@@ -157,7 +157,7 @@ fn join() -> Result<Home, String> {
             id: id(&fs::metadata(&path)).ok_or("the domain has vanished; try again")?,
             folder: dir,
             cpus: process::allowed_cpus(),
-            keeps: barrier::register(),
+            has_barriers: barrier::register(),
         });
     }
     Err(format!(

@@ -11,10 +11,10 @@ use crate::kernel::{self, attempted, number, said};
 use crate::thread;
 use crate::watch::{Arms, Turn, Watch};
 use byway_pipe::channel::Reason;
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::lease::ReadLease;
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::ReadCursor;
 use byway_pipe::read::{self, Armed};
-use byway_pipe::{Step, handback, policy, quick, quiet};
+use byway_pipe::{Step, fast_path, handback, pass_through, policy};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
 use std::io;
@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_millis(20);
 #[repr(C)]
 pub struct Reader {
     /// Of its last quiet read. What such a read needs comes first: after a sleep each line is one more to wait for.
-    quiet: quiet::Lease,
+    quiet: pass_through::Shortcut,
     arms: Arms,
     /// What has left the stream and comes next.
     pub(crate) ahead: Option<Box<Ahead>>,
@@ -41,7 +41,7 @@ pub struct Reader {
     /// R when this end last went to sleep.
     slept: Option<u64>,
     /// Of what it read last.
-    pub(crate) lease: ReadLease,
+    pub(crate) lease: ReadCursor,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
 }
@@ -49,13 +49,13 @@ pub struct Reader {
 impl Reader {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Reader {
         Reader {
-            quiet: quiet::Lease::NONE,
+            quiet: pass_through::Shortcut::NONE,
             arms: Arms::Own(None),
             ahead: None,
             fd,
             carried,
             slept: None,
-            lease: ReadLease::NONE,
+            lease: ReadCursor::NONE,
             _farewell: Farewell(carried),
         }
     }
@@ -93,7 +93,7 @@ impl Reader {
     /// Whether bytes go through shared memory, or would with the next write.
     pub fn is_carried(&self) -> bool {
         self.carried
-            .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
+            .is_some_and(|c| !(c.channel.forever() && c.channel.tail().closed()))
     }
 
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
@@ -122,7 +122,7 @@ impl Reader {
             self.quiet.is_some() && self.arms.are_none() && !b.is_empty() && !self.is_ahead();
         let tid = sleeps.then(|| thread::ids().tid)?;
         quietly(
-            quiet::read_again(tid, &mut self.quiet)?,
+            pass_through::read_again(tid, &mut self.quiet)?,
             number(&self.fd),
             b,
         )
@@ -234,11 +234,11 @@ impl Reader {
         let (c, me) = c.mine(or);
         let (ch, fd) = (c.channel, number(&self.fd));
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if quick::read(me, ch, whole, &mut self.lease) {
+        if fast_path::read(me, ch, whole, &mut self.lease) {
             return Ok(Some(b.len()));
         }
         if or == OrElse::Sleep
-            && let Some(inside) = quiet::read(me, ch, &mut self.quiet)
+            && let Some(inside) = pass_through::read(me, ch, &mut self.quiet)
             && let Some(n) = quietly(inside, fd, b)
         {
             return said(n).map(Some);
@@ -248,7 +248,7 @@ impl Reader {
             len: b.len(),
         }];
         let mut armed = Armed::NOT;
-        let at = Cursor::new(&v);
+        let at = Buffers::new(&v);
         let held = or.held();
         match read::read_or(me, ch, fd, at, b.len(), &mut armed, held) {
             Step::Done(n) => said(n).map(Some),
@@ -282,17 +282,17 @@ impl Reader {
         }
         read::finish(&me, ch, armed, n);
         let done = said(n)?;
-        if done == 0 || done == b.len() || ch.t().closed() {
+        if done == 0 || done == b.len() || ch.tail().closed() {
             return Ok(Some(done));
         }
-        // A bell brought the first bytes of a write; the rest of it is in the ring.
-        let was = ch.t().w();
+        // A wake-up brought the first bytes of a write; the rest of it is in the ring.
+        let was = ch.tail().position();
         policy::let_publish(&me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
-        let mut at = Cursor::new(&v);
+        let mut at = Buffers::new(&v);
         at.advance(done);
         let mut armed = Armed::NOT;
         match read::read(&me, ch, number(&self.fd), at, b.len(), done, &mut armed) {
@@ -303,7 +303,7 @@ impl Reader {
 
     /// Whether the ring has brought nothing since this end last went to sleep: then it has no memory now.
     fn is_at_rest(&mut self, c: &Carried) -> bool {
-        let r = c.channel.h().r();
+        let r = c.channel.head().position();
         let unused = self.slept.replace(r) == Some(r);
         if unused {
             c.rest();
@@ -361,7 +361,7 @@ impl Drop for Reader {
 /// What the kernel's own read(2) says. `None`: it would have slept, but somebody made the descriptor a non-blocking one; who waits for
 /// that must be counted.
 #[inline]
-fn quietly(_inside: quiet::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
+fn quietly(_inside: pass_through::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
     match kernel::read_asleep(fd, b) {
         EAGAIN => None,
         n => Some(n),
@@ -406,13 +406,13 @@ mod tests {
     use std::time::Duration;
 
     /// Whether its calls are the kernel's own.
-    fn is_quiet(r: &Reader) -> bool {
+    fn passes_through(r: &Reader) -> bool {
         let c = r.carried.expect("it is carried");
-        c.channel.t().closed() && c.channel.t().is_quiet()
+        c.channel.tail().closed() && c.channel.tail().passes_through()
     }
 
     fn is_open(r: &Reader) -> bool {
-        !r.carried.expect("it is carried").channel.t().closed()
+        !r.carried.expect("it is carried").channel.tail().closed()
     }
 
     /// Bytes one by one, each to a reader asleep, until the ring is left.
@@ -428,7 +428,7 @@ mod tests {
             let quiet = (0..5000).any(|_| {
                 w.write_all(&[0]).unwrap();
                 thread::sleep(Duration::from_micros(200));
-                is_quiet(&other)
+                passes_through(&other)
             });
             w.write_all(&[1]).unwrap();
             assert!(quiet);

@@ -10,8 +10,8 @@ use crate::grant::{Grant, Sent};
 use crate::kernel::said;
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
-use byway_pipe::record::{self, Found, HEAD, Head, Pulled};
-use byway_pipe::{policy, quick};
+use byway_pipe::record::{self, Found, HEAD, Pulled, RecordHead};
+use byway_pipe::{fast_path, policy};
 use std::borrow::Cow;
 use std::io;
 use std::mem::MaybeUninit;
@@ -72,7 +72,7 @@ impl Receiver {
     /// A record as it stands in the stream; nothing of a grant that is not this process's, but its parent's.
     #[cold]
     fn framed(&self, m: Message) -> Vec<u8> {
-        let of = |kind, b: &[u8]| [&Head { kind, len: b.len() }.to_bytes()[..], b].concat();
+        let of = |kind, b: &[u8]| [&RecordHead { kind, len: b.len() }.to_bytes()[..], b].concat();
         let parting = match (m, self.reader.carried) {
             (Message::Copied(b), _) => return of(COPIED, &b),
             // The channel is its holder again.
@@ -229,7 +229,7 @@ impl Receiver {
         };
         let (c, me) = c.mine(or);
         let ch = c.channel;
-        if let Some(h) = quick::take(me, ch, b, &mut self.reader.lease) {
+        if let Some(h) = fast_path::take(me, ch, b, &mut self.reader.lease) {
             return taken(c, h, b);
         }
         let mut waited = or == OrElse::Return;
@@ -257,7 +257,7 @@ impl Receiver {
                 Found::Damaged => return Err(damaged()),
                 Found::Elsewhere(was) => {
                     let ready = || record::changed(ch, was);
-                    if !waited && !was.closed() && !ch.m().valid() {
+                    if !waited && !was.closed() && !ch.chunk().valid() {
                         waited = true;
                         if policy::reader_waits(me, ch, ready) {
                             continue;
@@ -322,7 +322,7 @@ impl Receiver {
             Some(n) => n,
         };
         self.fill(&mut head[n..])?;
-        let Some(h) = Head::from_bytes(head) else {
+        let Some(h) = RecordHead::from_bytes(head) else {
             return Err(damaged());
         };
         let mut b = vec![0; h.len];
@@ -359,7 +359,7 @@ impl Receiver {
 
 /// A record whose bytes are in `b`.
 #[inline]
-fn taken(c: &Carried, h: Head, b: &[u8]) -> io::Result<Option<Next>> {
+fn taken(c: &Carried, h: RecordHead, b: &[u8]) -> io::Result<Option<Next>> {
     match h.kind {
         COPIED => Ok(Some(Next::Bytes(h.len))),
         _ => granted(c, h, &b[..h.len]).map(Some),
@@ -367,7 +367,7 @@ fn taken(c: &Carried, h: Head, b: &[u8]) -> io::Result<Option<Next>> {
 }
 
 /// The grant that a record's bytes tell of.
-fn granted(c: &Carried, h: Head, b: &[u8]) -> io::Result<Next> {
+fn granted(c: &Carried, h: RecordHead, b: &[u8]) -> io::Result<Next> {
     let sent = (h.kind == GRANTED).then(|| b.try_into().ok().map(Sent::from_bytes));
     sent.flatten()
         .and_then(|s| Grant::receive(s, c.holder()))

@@ -8,7 +8,7 @@ use crate::grant::{Grant, reserve};
 use crate::records::{COPIED, GRANTED, Wait};
 use crate::writer::Tried;
 use byway_pipe::channel::Channel;
-use byway_pipe::record::{self, HEAD, Head};
+use byway_pipe::record::{self, HEAD, RecordHead};
 use byway_sys::errno::EAGAIN;
 use std::collections::VecDeque;
 use std::fmt;
@@ -195,7 +195,7 @@ impl Sender {
             if turn > 0 {
                 std::hint::spin_loop();
             }
-            let r = ch.h().r();
+            let r = ch.head().position();
             while let Some(&(pos, bytes)) = self.flying.front()
                 && !flies(pos, r)
             {
@@ -212,7 +212,7 @@ impl Sender {
         if self.writer.plain {
             self.writer.has_records();
         }
-        let head = Head { kind, len: b.len() }.to_bytes();
+        let head = RecordHead { kind, len: b.len() }.to_bytes();
         match self.writer.attempt_record(head, b, most) {
             // A reader asleep finds the kernel's pipe empty: there is room.
             Some(EAGAIN) | None => {}

@@ -7,7 +7,7 @@ use crate::home;
 use byway_mem::cache::User;
 use byway_mem::domain::Domain;
 use byway_mem::participants;
-use byway_pipe::quiet;
+use byway_pipe::pass_through;
 use byway_sys::process;
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -96,7 +96,7 @@ fn ask() -> Ids {
 /// The calling thread's first call in the domain.
 pub fn begin(d: Domain, ids: Ids) {
     participants::join(&d, ids.pid);
-    quiet::begin(d, ids.tid);
+    pass_through::begin(d, ids.tid);
 }
 
 /// The calling thread as a user of the domain's memory.

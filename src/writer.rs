@@ -11,11 +11,11 @@ use crate::reader::already;
 use crate::thread;
 use crate::watch::Watch;
 use byway_pipe::channel::Reason;
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::lease::WriteLease;
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::WriteCursor;
 use byway_pipe::record::{self, HEAD};
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fifo, handback, policy, quick, quiet};
+use byway_pipe::{Step, fast_path, fifo, handback, pass_through, policy};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -30,14 +30,14 @@ use std::time::{Duration, Instant};
 #[repr(C)]
 pub struct Writer {
     /// Of its last quiet write; and first, as a reader's.
-    quiet: quiet::Lease,
+    quiet: pass_through::Shortcut,
     fd: OwnedFd,
     /// Whether its bytes have only been bytes: no records, which want the ring.
     pub(crate) plain: bool,
     pub(crate) carried: Option<Carried>,
     watch: Option<Arc<Watch>>,
     /// Of what this end wrote last.
-    lease: WriteLease,
+    lease: WriteCursor,
 }
 
 /// How an attempt ended: all is written, or as much as one that may sleep writes; or there is no room; or an error.
@@ -50,12 +50,12 @@ pub(crate) enum Tried {
 impl Writer {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Writer {
         Writer {
-            quiet: quiet::Lease::NONE,
+            quiet: pass_through::Shortcut::NONE,
             fd,
             plain: true,
             carried,
             watch: None,
-            lease: WriteLease::NONE,
+            lease: WriteCursor::NONE,
         }
     }
 
@@ -98,7 +98,7 @@ impl Writer {
     /// Whether bytes go through shared memory, or would with the next write.
     pub fn is_carried(&self) -> bool {
         self.carried
-            .is_some_and(|c| !(c.channel.forever() && c.channel.t().closed()))
+            .is_some_and(|c| !(c.channel.forever() && c.channel.tail().closed()))
     }
 
     /// As much as there is room for, without waiting.
@@ -127,7 +127,7 @@ impl Writer {
     fn again(&mut self, b: &[u8]) -> Option<Ret> {
         let sleeps = self.quiet.is_some() && self.watch.is_none() && !b.is_empty();
         let tid = sleeps.then(|| thread::ids().tid)?;
-        let inside = quiet::write_again(tid, b.len(), &mut self.quiet)?;
+        let inside = pass_through::write_again(tid, b.len(), &mut self.quiet)?;
         let n = kernel::write_asleep(number(&self.fd), b);
         inside.wrote(n);
         (n != EAGAIN).then_some(n)
@@ -204,12 +204,12 @@ impl Writer {
             Some(c) if self.watch.is_none() => {
                 let (c, me) = c.mine(OrElse::Return);
                 let ch = c.channel;
-                policy::expect_t(me, ch);
+                policy::expect_tail(me, ch);
                 if is_held(c) {
                     return None;
                 }
                 let fd = number(&self.fd);
-                quick::record(me, ch, fd, head, b, most, &mut self.lease)
+                fast_path::record(me, ch, fd, head, b, most, &mut self.lease)
             }
             _ => None,
         }
@@ -245,7 +245,7 @@ impl Writer {
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
         if *done == 0
-            && let Some(n) = quick::write(me, ch, fd, whole, most, &mut self.lease)
+            && let Some(n) = fast_path::write(me, ch, fd, whole, most, &mut self.lease)
         {
             return match n {
                 EAGAIN => Tried::Full,
@@ -259,7 +259,7 @@ impl Writer {
         let sleeps = or == OrElse::Sleep;
         if sleeps
             && *done == 0
-            && let Some(inside) = quiet::write(me, ch, b.len(), &mut self.quiet)
+            && let Some(inside) = pass_through::write(me, ch, b.len(), &mut self.quiet)
             && let Some(tried) = asleep(fd, b, done)
         {
             inside.wrote(*done as Ret);
@@ -270,7 +270,7 @@ impl Writer {
             len: b.len(),
         }];
         let mut p = Progress {
-            at: Cursor::new(&v),
+            at: Buffers::new(&v),
             want: b.len(),
             done: *done,
         };

@@ -115,7 +115,7 @@ impl Stream<'_> {
         loop {
             // In this order: what was written before the last writer closed is counted, and what comes after the count is new.
             let eof = file::poll1(self.fd, file::POLLIN, 0).1 & POLLHUP != 0;
-            let place = self.carried.map_or(0, |c| c.channel.t().w());
+            let place = self.carried.map_or(0, |c| c.channel.tail().position());
             let Some(there) = self.unread() else {
                 return (Seen::Later, told);
             };
@@ -164,7 +164,7 @@ impl Stream<'_> {
         let now = self.unread().unwrap_or(there);
         let told = Told {
             settled: Some(now),
-            ..Told::now(c.channel.t().w(), t.eof)
+            ..Told::now(c.channel.tail().position(), t.eof)
         };
         if now > there {
             return (Seen::Event(now as i64, t.eof), Some(told));

@@ -57,7 +57,7 @@
 //!
 //! Invariant: a knote that waits for nothing but the kernel has its descriptor in epoll, and, if it is a native end's, the
 //! descriptor tells the truth (docs/native.md, Readiness); every other enabled one is in the list of active ones, and while
-//! somebody waits, or may poll the queue, the bell has rung for it.
+//! somebody waits, or may poll the queue, the wake-up has rung for it.
 mod knote;
 mod look;
 mod poller;

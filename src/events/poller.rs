@@ -1,4 +1,4 @@
-//! epoll(7), and the two kinds of descriptors that only an event queue needs: a bell (eventfd(2)) and timers (timerfd(2)).
+//! epoll(7), and the two kinds of descriptors that only an event queue needs: a wake-up (eventfd(2)) and timers (timerfd(2)).
 //!
 //! Invariant: thin; each function is one system call, and its error the kernel's; before a sleep a timer may be set (crate pipe, timer.rs).
 //! Not here: what an event means.
@@ -72,19 +72,19 @@ impl Poller {
 }
 
 /// A descriptor that becomes readable when it is rung; watched for edges, so nobody has to read it.
-pub struct Bell(OwnedFd);
+pub struct WakeUp(OwnedFd);
 
-impl Bell {
-    pub fn new() -> io::Result<Bell> {
+impl WakeUp {
+    pub fn new() -> io::Result<WakeUp> {
         // SAFETY: no pointers.
-        owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(Bell)
+        owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(WakeUp)
     }
 
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    pub fn ring(&self) {
+    pub fn send(&self) {
         let one = 1u64;
         // SAFETY: eight bytes of ours. It counts to 2^64.
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };

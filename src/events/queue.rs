@@ -1,11 +1,11 @@
-//! The queue: changes in, events out, and the bell between threads.
+//! The queue: changes in, events out, and the wake-up between threads.
 //!
-//! Invariant: whoever makes an entry active rings the bell if somebody waits, or may poll the queue. The table's lock orders
+//! Invariant: whoever makes an entry active rings the wake-up if somebody waits, or may poll the queue. The table's lock orders
 //! the two: a waiter counts itself, and looks at the list, before it sleeps.
 //! Not here: what there is to tell (look.rs), the entries (table.rs).
 use super::look::GRACE;
-use super::poller::{Bell, NONE, Poller};
-use super::table::{BELL, REPORTS, Table};
+use super::poller::{NONE, Poller, WakeUp};
+use super::table::{REPORTS, Table, WAKE_UP};
 use super::{Change, Event, Flags};
 use crate::{home, thread};
 use byway_mem::reclaim;
@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_millis(20);
 /// A queue, as its ends know it too.
 pub struct Inner {
     epoll: Poller,
-    bell: Bell,
+    wake_up: WakeUp,
     pid: u32,
     table: Mutex<Table>,
 }
@@ -36,7 +36,7 @@ impl Inner {
     fn ring(&self, t: &mut Table) {
         if !t.active.is_empty() && (t.waiters > 0 || t.exposed) && !t.rung {
             t.rung = true;
-            self.bell.ring();
+            self.wake_up.send();
         }
     }
 
@@ -68,12 +68,16 @@ impl Queue {
     /// # Errors
     /// No descriptor is free (it takes two).
     pub fn new() -> io::Result<Queue> {
-        let (epoll, bell) = (Poller::new()?, Bell::new()?);
-        epoll.add(bell.fd(), (libc::EPOLLIN | libc::EPOLLET) as u32, BELL)?;
+        let (epoll, wake_up) = (Poller::new()?, WakeUp::new()?);
+        epoll.add(
+            wake_up.fd(),
+            (libc::EPOLLIN | libc::EPOLLET) as u32,
+            WAKE_UP,
+        )?;
         Ok(Queue {
             inner: Arc::new(Inner {
                 epoll,
-                bell,
+                wake_up,
                 pid: thread::ids().pid,
                 table: Mutex::default(),
             }),

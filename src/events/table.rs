@@ -14,7 +14,7 @@ use std::sync::Weak;
 use std::time::Instant;
 
 /// Keys that are no entry's.
-pub const BELL: u64 = u64::MAX;
+pub const WAKE_UP: u64 = u64::MAX;
 const SECOND: u64 = u64::MAX - 1;
 /// Reports that are asked for at once.
 pub const REPORTS: usize = 64;
@@ -39,7 +39,7 @@ pub struct Table {
     pub waiters: usize,
     /// Somebody has the queue's descriptor, and may wait for that.
     pub exposed: bool,
-    /// The bell has rung since the kernel was last asked.
+    /// The wake-up has rung since the kernel was last asked.
     pub rung: bool,
 }
 
@@ -254,7 +254,7 @@ impl Table {
     pub fn reported(&mut self, reports: &[Report]) {
         for r in reports {
             match r.u64 {
-                BELL => {}
+                WAKE_UP => {}
                 SECOND => self.second_reported(),
                 key => self.activate(key, true),
             }

@@ -1,8 +1,8 @@
 //! A reader that sleeps in read(2): what wakes it, what a signal handler does to it, what it costs.
 //!
 //! It sleeps there when the ring has brought nothing since its last sleep: so each test lets it sleep before.
+use crate::pass_through::WAKES;
 use crate::peer;
-use crate::quiet::WAKES;
 use crate::rest::resident;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

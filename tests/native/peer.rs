@@ -166,10 +166,11 @@ fn peer() {
             let b = vec![7; 10_000];
             while w.write_all(&b).is_ok() {}
         }
-        "wake-forever" => {
-            crate::quiet::wake_forever(byway::Writer::from_fd(fd()).unwrap(), number(1) as u64)
-        }
-        "be-woken" => crate::quiet::be_woken(byway::Reader::from_fd(fd()).unwrap()),
+        "wake-forever" => crate::pass_through::wake_forever(
+            byway::Writer::from_fd(fd()).unwrap(),
+            number(1) as u64,
+        ),
+        "be-woken" => crate::pass_through::be_woken(byway::Reader::from_fd(fd()).unwrap()),
         "send" => {
             let mut s = byway::Sender::new(byway::Writer::from_fd(fd()).unwrap());
             for k in 0..number(1) {

@@ -148,8 +148,8 @@ impl Fifos {
             let Some(ch) = Channel::at(self.domain, slot) else {
                 continue;
             };
-            let (t, h) = (ch.t(), ch.h());
-            let lies = !t.closed() && t.wide(h.r()) != h.r();
+            let (t, h) = (ch.tail(), ch.head());
+            let lies = !t.closed() && t.wide(h.position()) != h.position();
             if !lies || registry::object(self.domain, slot) != Some(key) {
                 state.unread.remove(&slot);
                 continue;
@@ -305,7 +305,7 @@ impl Fifos {
     fn take_back(&self, ch: &Channel, key: (u64, u64)) {
         // ORDER: before the hand-back: an opener looks at it under the lock.
         ch.facts.0.holders.store(Holders::Unknown as u32, Release);
-        if ch.t().closed() && ch.t().wl() == 0 {
+        if ch.tail().closed() && ch.tail().lock_owner() == 0 {
             return;
         }
         let me = me(&user(self.domain));

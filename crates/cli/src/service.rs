@@ -36,7 +36,7 @@ pub fn me(u: &User) -> Caller {
         spin: false,
         lend: false,
         handlers: false,
-        keeps: false,
+        has_barriers: false,
         resign: false,
         pull: || false,
         abandoned: fifo::abandoned,
@@ -120,11 +120,11 @@ impl Service {
         self.seen.resize(d.channels_made(), (0, 0));
         for (i, seen) in self.seen.iter_mut().enumerate() {
             if let (Some(_), Some(ch)) = (registry::inode(d, i), Channel::at(d, i)) {
-                let now = (ch.t().0, ch.h().0);
+                let now = (ch.tail().0, ch.head().0);
                 if tight || *seen == now {
                     clusters::trim(&me, &u, ch);
                 }
-                *seen = (ch.t().0, ch.h().0);
+                *seen = (ch.tail().0, ch.head().0);
             }
         }
         reclaim::tend(&u);

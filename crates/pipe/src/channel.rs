@@ -2,11 +2,11 @@
 //!
 //! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
 //! Not here: the bytes in flight (ring.rs, clusters.rs), the meaning of the words (word.rs).
-use crate::beside;
-use crate::direct::Offer;
+use crate::inline_payload;
 use crate::policy;
 use crate::ring::DIRECT;
-use crate::word::{H, M, POS, T};
+use crate::single_copy::Offer;
+use crate::word::{Chunk, Head, POS, Tail};
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNEL_BYTES;
 use byway_mem::layout::flags::NO_FIFO;
@@ -84,7 +84,7 @@ pub struct WriterSide {
     /// The last R that a writer saw: everything below is free.
     pub seen: AtomicU64,
     /// T as the keeper of its lock left it; 0: nobody keeps it, or somebody asks for it (kept.rs).
-    pub kept: AtomicU64,
+    pub biased_tail: AtomicU64,
     pub bytes: AtomicU64,
     pub looked: AtomicU64,
     pub epoch: AtomicU32,
@@ -93,7 +93,7 @@ pub struct WriterSide {
     pub alone: AtomicU32,
     pub alone_for: AtomicU32,
     /// Small writes in a row that each woke a reader.
-    pub bells: AtomicU32,
+    pub lone_wakes: AtomicU32,
     /// Writes of the kernel's that it takes to open the ring again, if it has brought nothing before.
     pub worth: AtomicU32,
     pub history: AtomicU32,
@@ -198,14 +198,14 @@ impl Cpu {
 #[repr(C)]
 struct Writers {
     t: AtomicU64,
-    beside: Beside,
+    inline_payload: InlinePayload,
 }
 
 /// A short write's bytes, and their position.
 #[repr(C)]
-pub struct Beside {
+pub struct InlinePayload {
     pub(crate) stamp: AtomicU64,
-    pub(crate) bytes: [AtomicU64; beside::MOST / 8],
+    pub(crate) bytes: [AtomicU64; inline_payload::MOST / 8],
 }
 
 /// A channel slot.
@@ -223,7 +223,7 @@ pub struct Channel {
 }
 
 /// From T to `full`, for the entry code.
-pub const FULL_FROM_T: isize = core::mem::offset_of!(Channel, facts.0.full) as isize
+pub const FULL_FROM_TAIL: isize = core::mem::offset_of!(Channel, facts.0.full) as isize
     - core::mem::offset_of!(Channel, writers.0.t) as isize;
 
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
@@ -319,8 +319,8 @@ impl Channel {
         f.promised.store(0, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
-        self.writers.0.t.store(T::CLOSED, Relaxed);
-        self.beside().clear();
+        self.writers.0.t.store(Tail::CLOSED, Relaxed);
+        self.inline_payload().clear();
         self.readers.0.h.store(0, Relaxed);
         self.m.0.m.store(0, Relaxed);
         self.m.0.offer.reset();
@@ -352,7 +352,7 @@ impl Channel {
             &self.writer.0.native_bytes,
             &self.writer.0.native_ops,
             &self.writer.0.looked,
-            &self.writer.0.kept,
+            &self.writer.0.biased_tail,
         ] {
             c.store(0, Relaxed);
         }
@@ -360,7 +360,7 @@ impl Channel {
             &self.writer.0.skip,
             &self.writer.0.penalty,
             &self.writer.0.since,
-            &self.writer.0.bells,
+            &self.writer.0.lone_wakes,
             &self.writer.0.last,
             &self.writer.0.alone,
             &self.writer.0.alone_for,
@@ -378,28 +378,28 @@ impl Channel {
         }
     }
 
-    pub fn t(&self) -> T {
+    pub fn tail(&self) -> Tail {
         // EDGE E1: the bytes up to W are seen with W.
-        T(self.writers.0.t.load(Acquire))
+        Tail(self.writers.0.t.load(Acquire))
     }
     /// Where T stands, for a sequence that looks at it.
-    pub fn t_address(&self) -> &AtomicU64 {
+    pub fn tail_address(&self) -> &AtomicU64 {
         &self.writers.0.t
     }
     /// Asks for T's line, to be written (`policy::expect_t`).
     #[inline]
-    pub fn expect_t(&self) {
-        line::to_write(self.t_address().as_ptr().cast());
+    pub fn expect_tail(&self) {
+        line::to_write(self.tail_address().as_ptr().cast());
     }
-    pub fn h(&self) -> H {
+    pub fn head(&self) -> Head {
         // EDGE E3: a place is reused only after its bytes were copied out.
-        H(self.readers.0.h.load(Acquire))
+        Head(self.readers.0.h.load(Acquire))
     }
-    pub fn m(&self) -> M {
+    pub fn chunk(&self) -> Chunk {
         // EDGE E2: loaded after T, so that it is at least as new as T.
-        M(self.m.0.m.load(Acquire))
+        Chunk(self.m.0.m.load(Acquire))
     }
-    pub fn set_m(&self, m: M) {
+    pub fn set_chunk(&self, m: Chunk) {
         // EDGE E2: stored before the CAS on T, or the kernel write, that makes it matter.
         self.m.0.m.store(m.0, Release);
     }
@@ -409,7 +409,7 @@ impl Channel {
         &self.m.0.offer
     }
     /// M to none, if it is still `old`.
-    pub fn clear_m(&self, old: M) -> bool {
+    pub fn clear_chunk(&self, old: Chunk) -> bool {
         // EDGE E2: as `set_m`.
         self.m
             .0
@@ -417,27 +417,27 @@ impl Channel {
             .compare_exchange(old.0, old.none().0, AcqRel, Relaxed)
             .is_ok()
     }
-    pub fn cas_t(&self, old: T, new: T) -> Result<(), T> {
+    pub fn cas_tail(&self, old: Tail, new: Tail) -> Result<(), Tail> {
         // EDGE E1, E4: publishes the bytes below W; total order of arming and publishing.
         self.writers
             .0
             .t
             .compare_exchange(old.0, new.0, AcqRel, Acquire)
             .map(|_| ())
-            .map_err(T)
+            .map_err(Tail)
     }
     /// The same where W moves, over bytes that are not beside T.
     #[inline]
-    pub fn cas_w(&self, old: T, new: T) -> Result<(), T> {
-        self.beside().clear();
-        self.cas_t(old, new)
+    pub fn move_tail(&self, old: Tail, new: Tail) -> Result<(), Tail> {
+        self.inline_payload().clear();
+        self.cas_tail(old, new)
     }
     /// What stands beside T.
     #[inline]
-    pub(crate) fn beside(&self) -> &Beside {
-        &self.writers.0.beside
+    pub(crate) fn inline_payload(&self) -> &InlinePayload {
+        &self.writers.0.inline_payload
     }
-    pub fn cas_h(&self, old: H, new: H) -> bool {
+    pub fn cas_head(&self, old: Head, new: Head) -> bool {
         // EDGE E3: the bytes are copied out before their place is free.
         self.readers
             .0

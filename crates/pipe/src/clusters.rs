@@ -15,7 +15,7 @@
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::channel::Channel;
 use crate::ring::{Ring, SLACK};
-use crate::word::T;
+use crate::word::Tail;
 use crate::{Caller, policy};
 use byway_mem::cache::{self, User};
 use byway_mem::domain::Domain;
@@ -55,7 +55,7 @@ pub fn back(me: &Caller, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize 
 pub fn back_while(
     me: &Caller,
     ch: &Channel,
-    t: T,
+    t: Tail,
     ring: Ring,
     pos: u64,
     n: usize,
@@ -66,7 +66,7 @@ pub fn back_while(
         return Some(n);
     }
     let _held = me.hold_signals();
-    if ch.t() != t {
+    if ch.tail() != t {
         return None;
     }
     if long {
@@ -132,7 +132,7 @@ fn place(me: &Caller, u: &User, ch: &Channel, ring: Ring, at: u64, unit: u32) {
 /// Takes the cluster that readers have left longest ago from its place in the lap that ends at `at`. A reader that is late, and still copies
 /// from it, will not move R.
 fn left(u: &User, ch: &Channel, ring: Ring, at: u64) -> Option<u32> {
-    let r = ch.h().r();
+    let r = ch.head().position();
     let end = at / BYTES * BYTES;
     let mut p = (end + BYTES).saturating_sub(ring.lap());
     while p < end && p + BYTES <= r {
@@ -283,24 +283,24 @@ pub fn trim(me: &Caller, u: &User, ch: &Channel) -> usize {
     if !has_any(ch) {
         return 0;
     }
-    let t = ch.t();
-    if t.wl() != 0 {
+    let t = ch.tail();
+    if t.lock_owner() != 0 {
         return 0;
     }
     let Some(_taken) = crate::lock::try_take(me, ch, t) else {
         return 0;
     };
-    let t = ch.t();
-    let r = ch.h().r();
+    let t = ch.tail();
+    let r = ch.head().position();
     let w = t.wide(r);
     let mut gone = 0;
     let ring = ch.ring(&me.domain);
     if let (true, Some(ring)) = (
-        t.wl() == me.tid && ch.facts.0.intent.load(Relaxed) == 0,
+        t.lock_owner() == me.tid && ch.facts.0.intent.load(Relaxed) == 0,
         ring,
     ) {
         let used = if t.closed() { 0 } else { w - r };
-        let end = if ch.m().valid() {
+        let end = if ch.chunk().valid() {
             r + used + SLACK
         } else {
             r + used

@@ -21,7 +21,7 @@ pub const VECTORS: usize = 16;
 
 /// A place in a list of buffers.
 #[derive(Clone, Copy)]
-pub struct Cursor<'a> {
+pub struct Buffers<'a> {
     v: &'a [Iov],
     skip: usize,
 }
@@ -133,9 +133,9 @@ unsafe fn move_taken(to: *mut u8, from: *const u8) {
     }
 }
 
-impl<'a> Cursor<'a> {
-    pub fn new(v: &'a [Iov]) -> Cursor<'a> {
-        let mut c = Cursor { v, skip: 0 };
+impl<'a> Buffers<'a> {
+    pub fn new(v: &'a [Iov]) -> Buffers<'a> {
+        let mut c = Buffers { v, skip: 0 };
         c.settle();
         c
     }

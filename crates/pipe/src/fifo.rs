@@ -9,8 +9,8 @@ use crate::copy::Iov;
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
 use crate::outsider::Side;
 use crate::ring::{RING_MOST, Ring};
-use crate::word::{H, T};
-use crate::{kept, lock};
+use crate::word::{Head, Tail};
+use crate::{biased_lock, lock};
 use byway_mem::registry;
 use byway_sys::errno::failed;
 use byway_sys::file;
@@ -19,16 +19,16 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether an outsider has written into a FIFO that is carried: then it must be the kernel's before we write again.
 pub fn has_outside_bytes(ch: &Channel, fd: usize) -> bool {
-    if ch.t().closed() {
+    if ch.tail().closed() {
         return false;
     }
     let held = file::fionread(fd);
-    let own = if ch.m().valid() {
+    let own = if ch.chunk().valid() {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
         0
     };
-    held > own && !ch.t().closed()
+    held > own && !ch.tail().closed()
 }
 
 /// Of a FIFO whose ring is full: its oldest bytes into K, of the `used` that it holds from `r` on. So K is full for whoever must wait
@@ -39,15 +39,15 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     let ring = ch.ring(&me.domain)?;
     // The smallest ring may be too full for a write that is not split, and have fewer than a slot takes.
     let n = used.min(PIPE_BUF as u64) as usize;
-    if !lock::try_hold(me, ch, r, H::KR) {
+    if !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return None;
     }
     // They lie in one cluster, or end in the next.
     let mut v = [Iov { base: 0, len: 0 }; 2];
     let c = runs(ring, r, n, &mut v);
     // E2: the place before the bytes.
-    let place = ch.m().next(r + n as u64);
-    ch.set_m(place);
+    let place = ch.chunk().next(r + n as u64);
+    ch.set_chunk(place);
     intend(ch, MOVING, n);
     let mut got = 0;
     if file::fionread(fd) == 0 {
@@ -76,7 +76,7 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     let done = got == n as isize;
     if !done {
         ch.facts.0.lane.store(0, Relaxed);
-        ch.clear_m(place);
+        ch.clear_chunk(place);
     }
     lock::release(me, ch, if done { r + n as u64 } else { r });
     intend(ch, 0, 0);
@@ -85,8 +85,8 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
 
 /// A writer of a FIFO goes: what the ring holds is to be found without it.
 pub fn leave(me: &Caller, ch: &Channel, fd: usize) {
-    let (t, h) = (ch.t(), ch.h());
-    if !t.closed() && t.wide(h.r()) != h.r() {
+    let (t, h) = (ch.tail(), ch.head());
+    if !t.closed() && t.wide(h.position()) != h.position() {
         hand_back(me, ch, fd, false, Reason::Cold);
     }
 }
@@ -109,14 +109,14 @@ pub fn begin(ch: &Channel, fd: usize) {
     }
     // Nobody uses it yet. What is in a ring that is still open goes by `renew`.
     intend(ch, 0, 0);
-    kept::forget(ch);
+    biased_lock::forget(ch);
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
-    let mut t = ch.t();
-    while let Err(now) = ch.cas_t(t, t.nobody().with_wl(0).without(T::RUNG)) {
+    let mut t = ch.tail();
+    while let Err(now) = ch.cas_tail(t, t.nobody().with_lock(0).without(Tail::WOKEN)) {
         t = now;
     }
-    let h = ch.h();
-    ch.cas_h(h, H::free(h.r()));
+    let h = ch.head();
+    ch.cas_head(h, Head::free(h.position()));
     ch.writer.0.forget_native();
     // Last: who is killed before leaves it to the next.
     ch.writer.0.born.store(born, Relaxed);
@@ -131,15 +131,15 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
         let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
         !failed(size) && size as usize != FIFO_SIZE && size as usize != PIPE_BUF
     };
-    if !ch.is_fifo() || ch.t().closed() || !other() {
+    if !ch.is_fifo() || ch.tail().closed() || !other() {
         return;
     }
     // Of the old life too; a living owner is of this one.
-    let owner = ch.t().wl();
+    let owner = ch.tail().lock_owner();
     if owner == 0 || byway_sys::process::is_dead(owner) {
         intend(ch, 0, 0);
     }
-    let Some(_taken) = lock::take(me, ch, fd, T::closed) else {
+    let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
         return;
     };
     if !other() {
@@ -147,10 +147,10 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
         return;
     }
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
-    let r = lock::hold(me, ch, H::SP);
-    let pos = ch.t().wide(r);
-    let mut t = ch.t();
-    while let Err(now) = ch.cas_t(t, t.nobody()) {
+    let r = lock::hold(me, ch, Head::SPILLS);
+    let pos = ch.tail().wide(r);
+    let mut t = ch.tail();
+    while let Err(now) = ch.cas_tail(t, t.nobody()) {
         t = now;
     }
     ch.facts.0.shrunk.store(0, Relaxed);

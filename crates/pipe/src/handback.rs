@@ -11,8 +11,8 @@ use crate::channel::{Channel, FIFO_SIZE, Reason};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring, SLACK, SMALLEST};
-use crate::word::{H, T};
-use crate::{clusters, lock, policy, quiet};
+use crate::word::{Head, Tail};
+use crate::{clusters, lock, pass_through, policy};
 use byway_sys::errno::{EBADF, EMFILE, Ret, failed};
 use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
@@ -45,19 +45,19 @@ fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
 pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
-    let t = ch.t();
+    let t = ch.tail();
     if ch.forever()
         || !t.closed()
-        || t.kw() > 0
-        || t.nsl() > 1
-        || t.wl() != 0
+        || t.kernel_writers() > 0
+        || t.sleepers() > 1
+        || t.lock_owner() != 0
         || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0
     {
         return false;
     }
-    if t.is_quiet() {
+    if t.passes_through() {
         // From now on calls are counted; who is in one that is not will soon have left it.
-        let _ = ch.cas_t(t, t.without(T::QUIET));
+        let _ = ch.cas_tail(t, t.without(Tail::PASS_THROUGH));
         policy::ask_soon(&ch.writer);
         return false;
     }
@@ -84,13 +84,13 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
         return false;
     }
-    if quiet::is_somebody_inside(me, ch) {
+    if pass_through::is_somebody_inside(me, ch) {
         policy::ask_later(&ch.writer);
         return false;
     }
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
     let mut p = lock::Patience::new();
-    while ch.t().nsl() > 0 && file::fionread(fd) != 0 {
+    while ch.tail().sleepers() > 0 && file::fionread(fd) != 0 {
         if p.turns() > 100 {
             return false;
         }
@@ -105,8 +105,8 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         return false;
     };
     let held = file::fionread(tmp);
-    let t = ch.t();
-    let r = ch.h().r();
+    let t = ch.tail();
+    let r = ch.head().position();
     // What lies in the ring must always fit into K (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
     clusters::release(me.domain, ch);
@@ -129,7 +129,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         }
         return false;
     }
-    if held > most / 2 || (held > 0 && t.nsl() > 0) {
+    if held > most / 2 || (held > 0 && t.sleepers() > 0) {
         file::close(tmp);
         return false;
     }
@@ -153,14 +153,14 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     }
     file::close(tmp);
     // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own bell.
-    ch.set_m(ch.m().next(0).none());
-    let mut t = ch.t();
+    ch.set_chunk(ch.chunk().next(0).none());
+    let mut t = ch.tail();
     loop {
         let open = t
-            .with_w((r as u32).wrapping_add(got as u32))
-            .with_wl(0)
-            .without(T::CLOSED | T::RUNG);
-        match ch.cas_w(t, open) {
+            .with_position((r as u32).wrapping_add(got as u32))
+            .with_lock(0)
+            .without(Tail::CLOSED | Tail::WOKEN);
+        match ch.move_tail(t, open) {
             Ok(()) => break,
             Err(now) => t = now,
         }
@@ -178,15 +178,15 @@ fn no_memory(ch: &Channel) {
 
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
 pub fn pump(me: &Caller, ch: &Channel, fd: usize) {
-    let t = ch.t();
-    if t.wl() != 0 || t.nsl() != 0 || t.closed() {
+    let t = ch.tail();
+    if t.lock_owner() != 0 || t.sleepers() != 0 || t.closed() {
         return;
     }
     let Some(_taken) = lock::try_take(me, ch, t) else {
         return;
     };
-    let r = ch.h().r();
-    if lock::try_hold(me, ch, r, H::KR) {
+    let r = ch.head().position();
+    if lock::try_hold(me, ch, r, Head::READS_LANE) {
         pump_locked(ch, fd, r, me);
         lock::release(me, ch, r);
     }
@@ -195,7 +195,7 @@ pub fn pump(me: &Caller, ch: &Channel, fd: usize) {
 
 /// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if K was empty or is now.
 pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
-    if ch.t().nsl() != 0 || !lock::try_hold(me, ch, r, H::KR) {
+    if ch.tail().sleepers() != 0 || !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return false;
     }
     let tmp = reopened(ch, file::reopen(fd));
@@ -207,7 +207,7 @@ pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
 
 /// Under both locks. True when K is empty afterwards.
 fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Caller) -> bool {
-    let (t, m) = (ch.t(), ch.m());
+    let (t, m) = (ch.tail(), ch.chunk());
     let pos = t.wide(r);
     let Some(ring) = ch.ring(&me.domain) else {
         return false;
@@ -215,7 +215,7 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Caller) -> bool {
     if !m.valid() {
         return true;
     }
-    if m.p(r) != pos || pos - r > ring.bytes() - SLACK {
+    if m.position(r) != pos || pos - r > ring.bytes() - SLACK {
         return false;
     }
     let held = file::fionread(fd);
@@ -224,8 +224,8 @@ fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Caller) -> bool {
     }
     intend(ch, PUMPING, held);
     let got = pull(fd, ring, pos, held);
-    ch.clear_m(m);
-    let _ = ch.cas_w(t, t.with_w(t.w().wrapping_add(got as u32)));
+    ch.clear_chunk(m);
+    let _ = ch.move_tail(t, t.with_position(t.position().wrapping_add(got as u32)));
     intend(ch, 0, 0);
     true
 }
@@ -255,14 +255,14 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         }
     }
     // An opening in progress holds the lock while the channel is still closed: wait for it.
-    let Some(_taken) = lock::take(me, ch, fd, |t| t.closed() && t.wl() == 0) else {
+    let Some(_taken) = lock::take(me, ch, fd, |t| t.closed() && t.lock_owner() == 0) else {
         return true;
     };
-    if ch.t().closed() {
+    if ch.tail().closed() {
         lock::unlock(me, ch);
         return true;
     }
-    let r = lock::hold(me, ch, H::SP);
+    let r = lock::hold(me, ch, Head::SPILLS);
     let done = spill(me, ch, fd, r);
     if !done {
         lock::release(me, ch, r);
@@ -274,7 +274,7 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
 /// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for `fd` is not
 /// the pipe's any more.
 fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
-    let empty = ch.t().wide(r) == r && !ch.m().valid();
+    let empty = ch.tail().wide(r) == r && !ch.chunk().valid();
     while ch.is_behind(fd) {
         // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
         let tmp = if empty {
@@ -313,13 +313,13 @@ fn spill_elsewhere(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
 fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     let tmp_fd = tmp.unwrap_or(fd);
     let size = ch.facts.0.size.load(Relaxed) as usize;
-    if ch.m().valid() && ch.m().p(r) > r {
+    if ch.chunk().valid() && ch.chunk().position(r) > r {
         pump_locked(ch, tmp_fd, r, me);
     }
-    let pos = ch.t().wide(r);
+    let pos = ch.tail().wide(r);
     let n = (pos - r) as usize;
     let ring = ch.ring(&me.domain).filter(|x| pos - r <= x.bytes());
-    let own = if ch.m().valid() && ch.m().p(r) == r {
+    let own = if ch.chunk().valid() && ch.chunk().position(r) == r {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
         0
@@ -409,13 +409,16 @@ pub(crate) fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov]) -> usize {
 
 /// The commit of a hand-back: ring empty at `pos`, closed, both sides free, the clusters given back.
 pub(crate) fn closed(me: &Caller, ch: &Channel, pos: u64) {
-    let h = ch.h();
-    ch.cas_h(h, H::owned(pos, me.tid, H::SP));
-    ch.set_m(ch.m().none());
+    let h = ch.head();
+    ch.cas_head(h, Head::owned(pos, me.tid, Head::SPILLS));
+    ch.set_chunk(ch.chunk().none());
     clusters::give(&clusters::user(me), ch);
-    let mut t = ch.t();
+    let mut t = ch.tail();
     loop {
-        match ch.cas_t(t, t.with_wl(me.tid).with(T::CLOSED).without(T::RUNG)) {
+        match ch.cas_tail(
+            t,
+            t.with_lock(me.tid).with(Tail::CLOSED).without(Tail::WOKEN),
+        ) {
             Ok(()) => break,
             Err(now) => t = now,
         }
@@ -433,42 +436,42 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
     if intent & KIND == 0 {
         return;
     }
-    let r = lock::hold(me, ch, H::SP);
+    let r = lock::hold(me, ch, Head::SPILLS);
     let now = file::fionread(fd);
     let spilled = match intent & KIND {
         OPENING | PUMPING => {
-            let t = ch.t();
+            let t = ch.tail();
             let pos = if t.closed() { r } else { t.wide(r) };
             let moved = held.saturating_sub(now);
             let tmp = reopened(ch, file::reopen(fd));
             if let Some(ring) = ch.ring(&me.domain) {
                 let from = tmp.unwrap_or(fd);
                 let got = moved + pull(from, ring, pos + moved as u64, held - moved);
-                let _ = ch.cas_w(t, t.with_w((pos as u32).wrapping_add(got as u32)));
+                let _ = ch.move_tail(t, t.with_position((pos as u32).wrapping_add(got as u32)));
             }
             let _ = tmp.map(file::close);
-            ch.set_m(ch.m().none());
+            ch.set_chunk(ch.chunk().none());
             intend(ch, 0, 0);
             spill(me, ch, fd, r)
         }
-        MOVING if !ch.t().closed() => {
+        MOVING if !ch.tail().closed() => {
             // One call: all of them, or none. `held` is how many.
             let r = if now < held { r } else { r + held as u64 };
-            ch.set_m(if now < held {
-                ch.m().none()
+            ch.set_chunk(if now < held {
+                ch.chunk().none()
             } else {
-                ch.m().next(r)
+                ch.chunk().next(r)
             });
             intend(ch, 0, 0);
             spill(me, ch, fd, r)
         }
-        _ if ch.t().closed() => {
+        _ if ch.tail().closed() => {
             lock::release(me, ch, r);
             intend(ch, 0, 0);
             true
         }
         _ => {
-            let pos = ch.t().wide(r);
+            let pos = ch.tail().wide(r);
             if now > held {
                 closed(me, ch, pos);
                 true
@@ -478,21 +481,21 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
         }
     };
     if !spilled {
-        lock::release(me, ch, ch.h().r());
+        lock::release(me, ch, ch.head().position());
     }
     lock::enter(me, ch, fd, |_| false);
 }
 
 /// The readers' side has a dead owner: whoever reads settles it.
 pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
-    if ch.t().closed() {
+    if ch.tail().closed() {
         let _held = me.hold_signals();
-        let r = lock::hold(me, ch, H::SP);
+        let r = lock::hold(me, ch, Head::SPILLS);
         lock::release(me, ch, r);
         return;
     }
-    if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
-        let r = lock::hold(me, ch, H::SP);
+    if let Some(_taken) = lock::take(me, ch, fd, Tail::closed) {
+        let r = lock::hold(me, ch, Head::SPILLS);
         lock::release(me, ch, r);
         lock::unlock(me, ch);
     }

@@ -15,30 +15,30 @@
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
 
-mod bell;
-pub mod beside;
+pub mod biased_lock;
 pub mod birth;
 pub mod calls;
 pub mod channel;
 pub mod clusters;
 pub mod copy;
-pub mod direct;
+pub mod cursor;
+pub mod fast_path;
 pub mod fifo;
-pub mod guard;
 pub mod handback;
-pub mod kept;
-pub mod lease;
+pub mod inline_payload;
 pub mod lock;
 pub mod outsider;
+pub mod pass_through;
 pub mod peek;
 pub mod policy;
-pub mod quick;
-pub mod quiet;
 pub mod read;
 pub mod ready;
 pub mod record;
+pub mod restartable_copy;
 pub mod ring;
+pub mod single_copy;
 pub mod timer;
+mod wake;
 pub mod word;
 pub mod write;
 
@@ -75,7 +75,7 @@ pub struct Caller {
     /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
     pub handlers: bool,
     /// Whether the thread may keep a lock between its writes: barriers reach its process.
-    pub keeps: bool,
+    pub has_barriers: bool,
     /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
     pub resign: bool,
     /// Whether the process may read another's memory by system call.

@@ -4,8 +4,8 @@
 //! settles whatever it had begun before anything else happens.
 //! Not here: what the lock protects.
 use crate::channel::Channel;
-use crate::word::{H, T};
-use crate::{Caller, kept};
+use crate::word::{Head, Tail};
+use crate::{Caller, biased_lock};
 use byway_sys::signal::Held;
 use byway_sys::{clock, process};
 
@@ -52,22 +52,22 @@ pub struct Taken {
 }
 
 /// Takes the writers' lock, for what no handler may run over. `None` when `give_up` says so of a value of T.
-pub fn take(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<Taken> {
+pub fn take(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) -> Option<Taken> {
     loop {
         enter(me, ch, fd, give_up)?;
         let held = me.hold_signals();
         // Else a handler that came in between has dropped it.
-        if held.is_none() || ch.t().wl() == me.tid {
+        if held.is_none() || ch.tail().lock_owner() == me.tid {
             return Some(Taken { _signals: held });
         }
     }
 }
 
 /// One try of [`take`], if T is still `t`, where nobody has the lock.
-pub fn try_take(me: &Caller, ch: &Channel, t: T) -> Option<Taken> {
+pub fn try_take(me: &Caller, ch: &Channel, t: Tail) -> Option<Taken> {
     let held = me.hold_signals();
-    ch.cas_t(t, t.with_wl(me.tid)).ok()?;
-    kept::leave(me, ch, t);
+    ch.cas_tail(t, t.with_lock(me.tid)).ok()?;
+    biased_lock::evict(me, ch, t);
     Some(Taken { _signals: held })
 }
 
@@ -76,9 +76,9 @@ pub fn try_take(me: &Caller, ch: &Channel, t: T) -> Option<Taken> {
 /// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
 /// the interrupted write notices, because nothing it does holds but while T is what it was.
 #[inline]
-pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
-    let t = ch.t();
-    if t.wl() == 0 && !give_up(t) && take_free(me, ch, t) {
+pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) -> Option<()> {
+    let t = ch.tail();
+    if t.lock_owner() == 0 && !give_up(t) && take_free(me, ch, t) {
         return Some(());
     }
     take_from_another(me, ch, fd, give_up)
@@ -86,28 +86,33 @@ pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Op
 
 /// Takes the lock, which nobody has, by a CAS from `t`; a keeper has left when this is true.
 #[inline]
-fn take_free(me: &Caller, ch: &Channel, t: T) -> bool {
+fn take_free(me: &Caller, ch: &Channel, t: Tail) -> bool {
     // A handler that came before the keeper has left would find the lock its own, and write where the keeper still copies.
-    let _held = match t.keeper() {
+    let _held = match t.bias_owner() {
         0 => None,
         _ => me.hold_signals(),
     };
-    let taken = ch.cas_t(t, t.with_wl(me.tid)).is_ok();
+    let taken = ch.cas_tail(t, t.with_lock(me.tid)).is_ok();
     if taken {
-        kept::revoke(me, ch, t);
+        biased_lock::revoke(me, ch, t);
     }
     taken
 }
 
 #[cold]
-fn take_from_another(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> bool) -> Option<()> {
+fn take_from_another(
+    me: &Caller,
+    ch: &Channel,
+    fd: usize,
+    give_up: fn(Tail) -> bool,
+) -> Option<()> {
     let mut p = Patience::new();
     loop {
-        let t = ch.t();
+        let t = ch.tail();
         if give_up(t) {
             return None;
         }
-        let owner = t.wl();
+        let owner = t.lock_owner();
         if owner == me.tid {
             return Some(());
         }
@@ -121,10 +126,10 @@ fn take_from_another(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> boo
         if p.wait(me.cpus) && process::is_dead(owner) && ch.is_behind(fd) {
             let _held = me.hold_signals();
             // RUNG is cleared: the dead owner may have set it and not rung.
-            let mine = t.with_wl(me.tid).without(T::RUNG);
-            if ch.cas_t(t, mine).is_ok() {
+            let mine = t.with_lock(me.tid).without(Tail::WOKEN);
+            if ch.cas_tail(t, mine).is_ok() {
                 // It may have died before it had waited for a keeper.
-                kept::leave_all(me, ch);
+                biased_lock::evict_all(me, ch);
                 ch.offer().end();
                 crate::handback::repair(me, ch, fd);
                 return Some(());
@@ -135,9 +140,9 @@ fn take_from_another(me: &Caller, ch: &Channel, fd: usize, give_up: fn(T) -> boo
 
 /// Drops the writers' lock if this thread still has it.
 pub fn unlock(me: &Caller, ch: &Channel) {
-    let mut t = ch.t();
-    while t.wl() == me.tid {
-        match ch.cas_t(t, t.with_wl(0)) {
+    let mut t = ch.tail();
+    while t.lock_owner() == me.tid {
+        match ch.cas_tail(t, t.with_lock(0)) {
             Ok(()) => return,
             Err(now) => t = now,
         }
@@ -146,7 +151,7 @@ pub fn unlock(me: &Caller, ch: &Channel) {
 
 /// Waits until nobody has the writers' lock, and settles what an owner that died has begun.
 pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
-    if enter(me, ch, fd, |t| t.wl() == 0).is_some() {
+    if enter(me, ch, fd, |t| t.lock_owner() == 0).is_some() {
         unlock(me, ch);
     }
 }
@@ -155,26 +160,26 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
 pub fn hold(me: &Caller, ch: &Channel, bit: u64) -> u64 {
     let mut p = Patience::new();
     loop {
-        let h = ch.h();
+        let h = ch.head();
         let free = !h.held() || h.owner() == me.tid;
         if (free || (p.wait(me.cpus) && process::is_dead(h.owner())))
-            && ch.cas_h(h, H::owned(h.r(), me.tid, bit))
+            && ch.cas_head(h, Head::owned(h.position(), me.tid, bit))
         {
-            return h.r();
+            return h.position();
         }
     }
 }
 
 /// One try of [`hold`], only while R is `r`.
 pub fn try_hold(me: &Caller, ch: &Channel, r: u64, bit: u64) -> bool {
-    let h = ch.h();
-    !h.held() && h.r() == r && ch.cas_h(h, H::owned(r, me.tid, bit))
+    let h = ch.head();
+    !h.held() && h.position() == r && ch.cas_head(h, Head::owned(r, me.tid, bit))
 }
 
 /// Gives the readers' side back at position `r`.
 pub fn release(me: &Caller, ch: &Channel, r: u64) {
-    let h = ch.h();
+    let h = ch.head();
     if h.held() && h.owner() == me.tid {
-        ch.cas_h(h, H::free(r));
+        ch.cas_head(h, Head::free(r));
     }
 }

@@ -4,7 +4,7 @@
 //! else takes bytes, and nobody hands the channel back, so what it sees stays. If it dies, nothing has left the stream.
 //! Not here: what lies in K, which must be read; who may not be waited for by the thread that looks (the native library).
 use crate::channel::{Channel, Reason};
-use crate::word::H;
+use crate::word::Head;
 use crate::{Caller, handback, lock};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,22 +18,22 @@ pub struct Held {
 
 /// Holds what lies in the ring at the front; `None`: nothing does, or somebody else is at work: a read is due.
 pub fn hold(me: &Caller, ch: &Channel) -> Option<Held> {
-    let h = ch.h();
-    let t = ch.t();
-    let m = ch.m();
-    if h.held() || t.closed() || t.nsl() > 0 {
+    let h = ch.head();
+    let t = ch.tail();
+    let m = ch.chunk();
+    if h.held() || t.closed() || t.sleepers() > 0 {
         return None;
     }
     let ring = ch.ring(&me.domain)?;
-    let (r, w) = (h.r(), t.wide(h.r()));
-    let end = if m.valid() { m.p(r).min(w) } else { w };
+    let (r, w) = (h.position(), t.wide(h.position()));
+    let end = if m.valid() { m.position(r).min(w) } else { w };
     // More than a ring: a state that none of us writes.
-    if end <= r || w - r > ring.bytes() || !lock::try_hold(me, ch, r, H::KR) {
+    if end <= r || w - r > ring.bytes() || !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return None;
     }
     // Looked at again: the channel may have been closed and opened between the looks at H and T.
     let (start, run) = ring.run(r);
-    let now = ch.t();
+    let now = ch.tail();
     let same = !now.closed() && now.wide(r) - r <= ring.bytes() && now.wide(r) >= end;
     if !same || run == 0 {
         lock::release(me, ch, r);
@@ -57,13 +57,13 @@ pub fn take(me: &Caller, ch: &Channel, fd: usize, held: Held, n: usize) {
         handback::hand_back(me, ch, fd, false, Reason::Readiness);
         return;
     }
-    let (t, m) = (ch.t(), ch.m());
+    let (t, m) = (ch.tail(), ch.chunk());
     let Some(ring) = ch.ring(&me.domain) else {
         return;
     };
     // As a read: at half a writer that sleeps on a full ring goes on.
     let low = t.wide(r) - r <= ring.bytes() / 2 || ch.writer.0.sleeper.load(Relaxed) == me.tid;
-    if n > 0 && m.valid() && low && m.p(r) == t.wide(r) {
+    if n > 0 && m.valid() && low && m.position(r) == t.wide(r) {
         handback::pump(me, ch, fd);
     }
 }

@@ -7,21 +7,21 @@
 use crate::Caller;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
 use crate::lock::Patience;
-use crate::quiet;
-use crate::word::T;
+use crate::pass_through;
+use crate::word::Tail;
 use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, line, process, rseq};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-mod gather;
+mod batch;
+mod cache_lines;
 mod handover;
-mod lines;
-pub use gather::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
+pub use batch::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
+use cache_lines::come_when_asked;
+pub use cache_lines::{Lines, begins, ended, expect_tail, lines, reads_here, will_answer};
+pub use cache_lines::{clusters, is_to_shorten, lap, shortened};
 pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
-use lines::come_when_asked;
-pub use lines::{Lines, begins, ended, expect_t, lines, reads_here, will_answer};
-pub use lines::{clusters, is_to_shorten, lap, shortened};
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
@@ -229,7 +229,8 @@ pub fn writer_waits(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> boo
 /// faster there than one call of the kernel.
 pub fn may_offer(me: &Caller, ch: &Channel, n: usize) -> bool {
     let from = me.domain.header().direct_from.load(Relaxed) as usize;
-    if from == 0 || n < from || !me.lend || ch.offer().is_refused() || lines::may_be_left(ch) {
+    if from == 0 || n < from || !me.lend || ch.offer().is_refused() || cache_lines::may_be_left(ch)
+    {
         return false;
     }
     let w = &ch.writer.0;
@@ -271,7 +272,7 @@ pub fn ask_later(w: &Line<WriterSide>) {
 
 /// Counts a write that met nothing; whether its thread, long the only writer, may keep the lock.
 #[inline]
-pub fn may_keep(me: &Caller, w: &Line<WriterSide>) -> bool {
+pub fn may_bias(me: &Caller, w: &Line<WriterSide>) -> bool {
     let w = &w.0;
     let alone = match w.last.load(Relaxed) == me.tid {
         true => w.alone.load(Relaxed).saturating_add(1),
@@ -279,17 +280,17 @@ pub fn may_keep(me: &Caller, w: &Line<WriterSide>) -> bool {
     };
     w.last.store(me.tid, Relaxed);
     w.alone.store(alone, Relaxed);
-    me.keeps && alone >= w.alone_for.load(Relaxed).max(ALONE)
+    me.has_barriers && alone >= w.alone_for.load(Relaxed).max(ALONE)
 }
 
 /// It may not after all: to be tried again after as many writes.
 #[cold]
-pub fn cannot_keep(w: &Line<WriterSide>) {
+pub fn cannot_bias(w: &Line<WriterSide>) {
     w.0.alone.store(0, Relaxed);
 }
 
 /// A kept lock was asked for by another: the next one is kept after twice as many writes.
-pub fn revoked(w: &Line<WriterSide>) {
+pub fn on_revoke(w: &Line<WriterSide>) {
     let after = w.0.alone_for.load(Relaxed).clamp(ALONE, 1 << 20);
     w.0.alone_for.store(2 * after, Relaxed);
     w.0.alone.store(0, Relaxed);
@@ -297,30 +298,30 @@ pub fn revoked(w: &Line<WriterSide>) {
 
 /// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
 /// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
-pub fn rang(me: &Caller, ch: &Channel, n: usize) -> bool {
+pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
     let w = &ch.writer;
     if me.cpus > 1 {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
     if n > PIPE_BUF {
-        if me.cpus > 1 || n > quiet::MOST {
-            flowed(me, w, n);
+        if me.cpus > 1 || n > pass_through::MOST {
+            on_flow(me, w, n);
             return false;
         }
         if !is_shared(me) {
             // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
-            if w.0.bells.load(Relaxed) != 0 {
-                flowed(me, w, n);
+            if w.0.lone_wakes.load(Relaxed) != 0 {
+                on_flow(me, w, n);
             }
             return false;
         }
     }
-    let bells = w.0.bells.load(Relaxed).saturating_add(1);
-    w.0.bells.store(bells, Relaxed);
-    if bells < IN_VAIN || !me.resign {
+    let lone_wakes = w.0.lone_wakes.load(Relaxed).saturating_add(1);
+    w.0.lone_wakes.store(lone_wakes, Relaxed);
+    if lone_wakes < IN_VAIN || !me.resign {
         return false;
     }
-    w.0.bells.store(0, Relaxed);
+    w.0.lone_wakes.store(0, Relaxed);
     let worth = w.0.worth.load(Relaxed).saturating_mul(4);
     w.0.worth.store(worth.clamp(1 << 10, 1 << 20), Relaxed);
     true
@@ -336,9 +337,9 @@ fn is_shared(me: &Caller) -> bool {
 /// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader
 /// polls, is not looked at for this.
 #[inline]
-pub fn to_ring(me: &Caller, ch: &Channel, n: usize) -> Option<T> {
+pub fn tail_to_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Tail> {
     let w = &ch.writer.0;
-    let rang = w.bells.load(Relaxed) != 0;
+    let rang = w.lone_wakes.load(Relaxed) != 0;
     if !rang && w.native_ops.load(Relaxed) == 0 || n > PIPE_BUF || me.handlers {
         return None;
     }
@@ -347,17 +348,18 @@ pub fn to_ring(me: &Caller, ch: &Channel, n: usize) -> Option<T> {
         line::to_write((&raw const ch.m).cast());
         line::to_read((&raw const ch.readers).cast());
     }
-    let t = ch.t();
-    (t.nsl() > 0 || t.closed()).then_some(t)
+    let t = ch.tail();
+    (t.sleepers() > 0 || t.closed()).then_some(t)
 }
 
 /// A write of `n` bytes that woke nobody: a ring is worth having. After they were counted.
 #[inline]
-pub fn flowed(me: &Caller, w: &Line<WriterSide>, n: usize) {
-    let bells = w.0.bells.load(Relaxed);
-    if bells != 0 {
+pub fn on_flow(me: &Caller, w: &Line<WriterSide>, n: usize) {
+    let lone_wakes = w.0.lone_wakes.load(Relaxed);
+    if lone_wakes != 0 {
         let left = if me.cpus == 1 { FLOW } else { u32::MAX };
-        w.0.bells.store(bells.saturating_sub(left), Relaxed);
+        w.0.lone_wakes
+            .store(lone_wakes.saturating_sub(left), Relaxed);
         return;
     }
     let worth = w.0.worth.load(Relaxed);
@@ -367,7 +369,7 @@ pub fn flowed(me: &Caller, w: &Line<WriterSide>, n: usize) {
 }
 
 /// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
-pub fn lender_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+pub fn offer_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     // What came of the offer itself is counted (`lent`).
     let trusting = AtomicU32::new(256);
     wait(
@@ -383,7 +385,7 @@ pub fn lender_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool
 
 /// Whether an offer was taken, all of it. A reader with small buffers, or one that computes, never does: each try in vain
 /// doubles the number of writes until the next.
-pub fn lent(w: &Line<WriterSide>, all: bool) {
+pub fn on_offer(w: &Line<WriterSide>, all: bool) {
     let w = &w.0;
     let h = w.offers.load(Relaxed).min(256);
     if all {
@@ -406,8 +408,8 @@ pub fn lent(w: &Line<WriterSide>, all: bool) {
 /// yield to a busy thread, behind whom this reader would wait for the CPU with what it was woken for.
 pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
     let ringing = || {
-        let t = ch.t();
-        t.wl() != 0 && t.w() == was
+        let t = ch.tail();
+        t.lock_owner() != 0 && t.position() == was
     };
     let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
     let mut p = Patience::new();

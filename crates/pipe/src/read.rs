@@ -4,9 +4,9 @@
 //! arms only when the ring is empty and K's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
-use crate::copy::{Cursor, Iov, VECTORS};
-use crate::direct::{self, Taken};
-use crate::word::{H, M, T};
+use crate::copy::{Buffers, Iov, VECTORS};
+use crate::single_copy::{self, Taken};
+use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy)]
 pub struct Armed {
     /// M when an open channel was armed; `None` when the channel was closed.
-    before: Option<M>,
+    before: Option<Chunk>,
     want: usize,
 }
 
@@ -51,7 +51,7 @@ pub fn read(
     me: &Caller,
     ch: &Channel,
     fd: usize,
-    mut at: Cursor,
+    mut at: Buffers,
     want: usize,
     mut done: usize,
     armed: &mut Armed,
@@ -66,7 +66,7 @@ pub fn read_or(
     me: &Caller,
     ch: &Channel,
     fd: usize,
-    mut at: Cursor,
+    mut at: Buffers,
     want: usize,
     armed: &mut Armed,
     held: Held,
@@ -77,10 +77,10 @@ pub fn read_or(
 }
 
 /// Has the holder of the readers' side, where H is `h`, leave the pipe to the kernel when it has done. False: it has done already.
-fn leaves(ch: &Channel, h: H) -> bool {
+fn leaves(ch: &Channel, h: Head) -> bool {
     ch.facts.0.full.store(1, Relaxed);
     // The same word once more: its next value is made from this one, and who makes it sees the store above (E3).
-    ch.cas_h(h, h)
+    ch.cas_head(h, h)
 }
 
 /// `None` when the call is complete with `done` bytes.
@@ -89,7 +89,7 @@ fn take(
     me: &Caller,
     ch: &Channel,
     fd: usize,
-    at: &mut Cursor,
+    at: &mut Buffers,
     want: usize,
     done: &mut usize,
     (armed, held): (&mut Armed, Held),
@@ -97,8 +97,8 @@ fn take(
     let mut patience = lock::Patience::new();
     let (mut waited, mut gathered) = (false, false);
     loop {
-        let h = ch.h();
-        let t = ch.t();
+        let h = ch.head();
+        let t = ch.tail();
         if t.closed() {
             if *done > 0 {
                 return None;
@@ -120,37 +120,37 @@ fn take(
             }
             continue;
         }
-        if t.nsl() > 0 {
+        if t.sleepers() > 0 {
             // I7: somebody else is asleep, or on the way home, or was killed in its sleep.
             if *done > 0 {
                 return None;
             }
-            if t.rung() && patience.turns() <= 80 {
+            if t.woken() && patience.turns() <= 80 {
                 patience.wait(me.cpus);
             } else if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
                 return Some(Step::Native);
             }
             continue;
         }
-        let m = ch.m();
-        let r = h.r();
+        let m = ch.chunk();
+        let r = h.position();
         let w = t.wide(r);
         let Some(ring) = ch.ring(&me.domain) else {
-            if ch.t() != t {
+            if ch.tail() != t {
                 // Closed since T was loaded: a large ring's table goes with it.
                 continue;
             }
             return Some(Step::Native);
         };
         if w - r > ring.bytes() {
-            if ch.h() != h {
+            if ch.head() != h {
                 // A turn of the ring since H was loaded: others read too.
                 continue;
             }
             // Not a state that any of us writes: leave the channel alone.
             return Some(Step::Native);
         }
-        let lim = if m.valid() { m.p(r).min(w) } else { w };
+        let lim = if m.valid() { m.position(r).min(w) } else { w };
         ch.reader.0.seen.store(w, Relaxed);
         policy::reads_here(me, ch);
         if r < lim {
@@ -158,7 +158,7 @@ fn take(
             if !gathered && policy::may_gather(&ch.reader, there, want - *done) && !m.valid() {
                 gathered = true;
                 if policy::gather(me, ch) {
-                    policy::gathered(&ch.reader, there, ch.t().wide(r) - r);
+                    policy::gathered(&ch.reader, there, ch.tail().wide(r) - r);
                     continue;
                 }
             }
@@ -173,7 +173,7 @@ fn take(
                 continue;
             }
             let (to, run) = at.run();
-            let beside = ch.beside().look(r, there);
+            let beside = ch.inline_payload().look(r, there);
             let beside = beside.filter(|b| k <= run && k <= b.len());
             let lines = policy::lines(ch, k);
             // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
@@ -182,7 +182,7 @@ fn take(
                     at.from_ring(ring, r, k, lines, there as usize);
                 }
             }
-            if !ch.cas_h(h, H::free(r + k as u64)) {
+            if !ch.cas_head(h, Head::free(r + k as u64)) {
                 continue;
             }
             if waited && k <= PIPE_BUF {
@@ -194,7 +194,10 @@ fn take(
             policy::looked(&ch.reader);
             // At half; or at once in a handler over that very write, which nobody else would wake.
             let low = w - (r + k as u64) <= ring.bytes() / 2;
-            if m.valid() && m.p(r) == w && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid) {
+            if m.valid()
+                && m.position(r) == w
+                && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid)
+            {
                 handback::pump(me, ch, fd);
             }
             if *done == want {
@@ -202,7 +205,7 @@ fn take(
             }
             continue;
         }
-        if m.valid() && r == m.p(r) {
+        if m.valid() && r == m.position(r) {
             match drain(me, ch, fd, *at, want - *done, r, m) {
                 Drained::Bytes(k) => {
                     at.advance(k);
@@ -213,7 +216,7 @@ fn take(
                 }
                 Drained::Empty => {}
                 Drained::Changed => {
-                    let owner = ch.t().wl();
+                    let owner = ch.tail().lock_owner();
                     if patience.wait(me.cpus) && owner != 0 {
                         if byway_sys::process::is_dead(owner) {
                             handback::settle(me, ch, fd);
@@ -242,7 +245,7 @@ fn take(
         }
         if ch.offer().is_made() {
             // A writer offers its own buffer. The ring is empty as long as it does: what came before has left.
-            if let Taken::Bytes(k) = direct::take(me, ch, *at, want - *done) {
+            if let Taken::Bytes(k) = single_copy::take(me, ch, *at, want - *done) {
                 at.advance(k);
                 *done += k;
                 if *done == want {
@@ -256,10 +259,10 @@ fn take(
         }
         if !waited {
             waited = true;
-            let was = t.w();
+            let was = t.position();
             if policy::reader_waits(me, ch, || {
-                let t = ch.t();
-                t.w() != was || t.closed() || ch.offer().is_made()
+                let t = ch.tail();
+                t.position() != was || t.closed() || ch.offer().is_made()
             }) {
                 continue;
             }
@@ -272,9 +275,10 @@ fn take(
 }
 
 /// Arms a reader that saw `t`, and nothing in the ring, and `m` none.
-pub(crate) fn to_sleep(ch: &Channel, t: T, m: M, want: usize) -> Option<Armed> {
+pub(crate) fn to_sleep(ch: &Channel, t: Tail, m: Chunk, want: usize) -> Option<Armed> {
     // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
-    ch.cas_t(t, t.nsl_up().without(T::RUNG)).ok()?;
+    ch.cas_tail(t, t.sleeper_added().without(Tail::WOKEN))
+        .ok()?;
     Some(Armed {
         before: Some(m),
         want,
@@ -287,12 +291,12 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
     *armed = Armed { before: None, want };
     loop {
         let forever = ch.forever();
-        let t = ch.t();
+        let t = ch.tail();
         if !t.closed() {
             // Opened meanwhile: the caller asks again.
             return Step::Done(AGAIN);
         }
-        if t.wl() != 0 && t.wl() != me.tid {
+        if t.lock_owner() != 0 && t.lock_owner() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
             if p.wait(me.cpus) {
                 lock::settle(me, ch, fd);
@@ -302,11 +306,11 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
         if forever {
             return Step::Native;
         }
-        if t.nsl() == T::MOST {
+        if t.sleepers() == Tail::MOST {
             ch.keep_closed();
             continue;
         }
-        if ch.cas_t(t, t.nsl_up()).is_ok() {
+        if ch.cas_tail(t, t.sleeper_added()).is_ok() {
             return Step::NativeCounted;
         }
     }
@@ -327,19 +331,19 @@ pub(crate) fn drain(
     me: &Caller,
     ch: &Channel,
     fd: usize,
-    at: Cursor,
+    at: Buffers,
     want: usize,
     r: u64,
-    m: M,
+    m: Chunk,
 ) -> Drained {
     let _held = me.hold_signals();
-    if !lock::try_hold(me, ch, r, H::KR) {
+    if !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return Drained::Changed;
     }
     // A sleeper that armed before this place was set is owed these bytes.
-    let changed = ch.m() != m;
-    let before = ch.t();
-    if changed || before.nsl() > 0 {
+    let changed = ch.chunk() != m;
+    let before = ch.tail();
+    if changed || before.sleepers() > 0 {
         lock::release(me, ch, r);
         return Drained::Changed;
     }
@@ -379,7 +383,7 @@ pub(crate) fn drain(
     } else {
         ch.drained(got as usize);
         if (got as usize) < want {
-            ch.clear_m(m);
+            ch.clear_chunk(m);
         } else {
             ch.reader.0.filled.store(m.0, Relaxed);
         }
@@ -391,25 +395,25 @@ pub(crate) fn drain(
 }
 
 /// K was seen empty at the place `m`, by one who held the readers' side since T was `before`: whether that place is done with.
-pub(crate) fn found_empty(ch: &Channel, m: M, before: T) -> bool {
+pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
     // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty, or that
     // the place was filled before. (One CPU: whom a bell wakes is here before the ringer drops its lock.)
     let filled = ch.reader.0.filled.load(Relaxed) == m.0;
-    let proven = filled || (before.wl() == 0 && ch.t() == before);
+    let proven = filled || (before.lock_owner() == 0 && ch.tail() == before);
     if proven {
-        ch.clear_m(m);
+        ch.clear_chunk(m);
     }
     proven
 }
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
-    policy::expect_t(me, ch);
+    policy::expect_tail(me, ch);
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);
     }
     if let Some(before) = armed.before {
-        let m = ch.m();
+        let m = ch.chunk();
         // While we are armed only one bell can be rung, and it follows `before`; what came after a hand-back does not. A
         // short read found K empty.
         if m.valid() && m.follows(before) {
@@ -417,15 +421,15 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
                 ch.drained(ret as usize);
             }
             if ret >= 0 && (ret as usize) < armed.want {
-                ch.clear_m(m);
+                ch.clear_chunk(m);
             } else if ret > 0 {
                 ch.reader.0.filled.store(m.0, Relaxed);
             }
         }
     }
-    let mut t = ch.t();
+    let mut t = ch.tail();
     loop {
-        match ch.cas_t(t, t.nsl_down().without(T::RUNG)) {
+        match ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {
             Ok(()) => return,
             Err(now) => t = now,
         }

@@ -5,7 +5,7 @@
 //! Not here: who waits, and how (the native library's event queue).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::read::{self, AGAIN, Armed};
-use crate::word::{H, T};
+use crate::word::{Head, Tail};
 use crate::{Caller, Step, handback, lock, write};
 use byway_sys::file;
 use byway_sys::process;
@@ -15,17 +15,17 @@ use byway_sys::process;
 pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     let mut patience = lock::Patience::new();
     loop {
-        let h = ch.h();
-        let t = ch.t();
-        let m = ch.m();
+        let h = ch.head();
+        let t = ch.tail();
+        let m = ch.chunk();
         let ring = match ch.ring(&me.domain) {
             Some(ring) if !t.closed() => ring,
             _ => return Some(file::fionread(fd) as u64),
         };
-        let there = t.wide(h.r()) - h.r();
+        let there = t.wide(h.position()) - h.position();
         let own = if m.valid() { file::fionread(fd) } else { 0 };
         // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
-        if ch.h() == h && ch.t().w() == t.w() && ch.m() == m && !h.held() {
+        if ch.head() == h && ch.tail().position() == t.position() && ch.chunk() == m && !h.held() {
             return Some(there.min(ring.bytes()) + own as u64);
         }
         if h.held() && patience.wait(me.cpus) {
@@ -55,8 +55,8 @@ pub enum Sight {
 pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     let mut patience = lock::Patience::new();
     loop {
-        let h = ch.h();
-        let t = ch.t();
+        let h = ch.head();
+        let t = ch.tail();
         if t.closed() {
             match read::native(me, ch, fd, 0, armed) {
                 Step::Done(AGAIN) => continue,
@@ -64,11 +64,11 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 _ => return Sight::Kernels,
             }
         }
-        if h.held() || t.nsl() > 0 {
+        if h.held() || t.sleepers() > 0 {
             let asked = patience.wait(me.cpus);
             if h.held() && asked && process::is_dead(h.owner()) {
                 handback::settle(me, ch, fd);
-            } else if t.nsl() > 0 && (!t.rung() || patience.turns() > 80) {
+            } else if t.sleepers() > 0 && (!t.woken() || patience.turns() > 80) {
                 // I7: as a second reader.
                 if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
                     return Sight::Kernels;
@@ -76,8 +76,8 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             }
             continue;
         }
-        let m = ch.m();
-        if t.wide(h.r()) != h.r() || ch.offer().is_made() {
+        let m = ch.chunk();
+        if t.wide(h.position()) != h.position() || ch.offer().is_made() {
             return Sight::Bytes;
         }
         if m.valid() {
@@ -86,15 +86,15 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             }
             // Empty, but not yet found so by a read.
             let held = me.hold_signals();
-            if lock::try_hold(me, ch, h.r(), H::KR) {
-                let before = ch.t();
-                if ch.m() == m && before.nsl() == 0 && file::fionread(fd) == 0 {
+            if lock::try_hold(me, ch, h.position(), Head::READS_LANE) {
+                let before = ch.tail();
+                if ch.chunk() == m && before.sleepers() == 0 && file::fionread(fd) == 0 {
                     read::found_empty(ch, m, before);
                 }
-                lock::release(me, ch, h.r());
+                lock::release(me, ch, h.position());
             }
             drop(held);
-            if patience.wait(me.cpus) && t.wl() != 0 && process::is_dead(t.wl()) {
+            if patience.wait(me.cpus) && t.lock_owner() != 0 && process::is_dead(t.lock_owner()) {
                 handback::settle(me, ch, fd);
             }
             continue;
@@ -127,22 +127,22 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight 
 pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
     let mut shrunk = false;
     loop {
-        let t = ch.t();
+        let t = ch.tail();
         let (Some(ring), false) = (ch.ring(&me.domain), t.closed()) else {
             return pipe_space(fd);
         };
         // M before R: a place that R has passed is not behind.
-        let m = ch.m();
-        let r = ch.h().r();
+        let m = ch.chunk();
+        let r = ch.head().position();
         let used = t.wide(r) - r;
         if used > ring.bytes() {
-            if ch.t() != t {
+            if ch.tail() != t {
                 continue;
             }
             // Not a state that any of us writes.
             return pipe_space(fd);
         }
-        let room = if m.valid() && r < m.p(r) {
+        let room = if m.valid() && r < m.position(r) {
             0
         } else {
             ring.room().saturating_sub(used)
@@ -159,7 +159,7 @@ pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
         if shrunk {
             return 0;
         }
-        if let Some(_taken) = lock::take(me, ch, fd, T::closed) {
+        if let Some(_taken) = lock::take(me, ch, fd, Tail::closed) {
             shrunk = write::shrink(ch, fd);
             lock::unlock(me, ch);
             if !shrunk {

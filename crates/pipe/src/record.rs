@@ -9,14 +9,14 @@
 //! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
 use crate::channel::{Channel, PIPE_BUF};
-use crate::copy::{Cursor, Iov};
+use crate::copy::{Buffers, Iov};
 use crate::lock::{self, Patience};
 use crate::policy::{self, Lines};
 use crate::read::{self, Drained};
 use crate::ring::Ring;
-use crate::word::{H, M, T};
+use crate::word::{Chunk, Head, Tail};
 use crate::write::{self, Progress};
-use crate::{Caller, bell, clusters};
+use crate::{Caller, clusters, wake};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::{file, process};
 use core::mem::MaybeUninit;
@@ -30,20 +30,20 @@ const SIGN: u64 = 0x62_7977;
 
 /// What stands before a record's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct RecordHead {
     pub kind: u8,
     pub len: usize,
 }
 
-impl Head {
+impl RecordHead {
     pub fn to_bytes(self) -> [u8; HEAD] {
         (SIGN << 40 | u64::from(self.kind) << 32 | self.len as u64).to_le_bytes()
     }
     /// `None`: those bytes are no head.
-    pub fn from_bytes(b: [u8; HEAD]) -> Option<Head> {
+    pub fn from_bytes(b: [u8; HEAD]) -> Option<RecordHead> {
         let w = u64::from_le_bytes(b);
         let len = w as u32 as usize;
-        (w >> 40 == SIGN && len <= MOST).then_some(Head {
+        (w >> 40 == SIGN && len <= MOST).then_some(RecordHead {
             kind: (w >> 32) as u8,
             len,
         })
@@ -54,12 +54,12 @@ impl Head {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// This record; its bytes are in the buffer, and it has left the stream.
-    Taken(Head),
+    Taken(RecordHead),
     /// This one, which the buffer is too small for; it is still there.
-    Long(Head),
+    Long(RecordHead),
     /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. The look was at this T: who waits for it
     /// to change misses nothing, while a T of after the look may have the next record already.
-    Elsewhere(T),
+    Elsewhere(Tail),
     /// Something that is no record.
     Damaged,
 }
@@ -68,13 +68,13 @@ pub enum Found {
 #[inline(never)]
 pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
-        let h = ch.h();
-        let t = ch.t();
+        let h = ch.head();
+        let t = ch.tail();
         // EDGE L1 <- L0: after H: a receiver that has taken a part was seen to have the lock.
         if h.held() || ch.readers.0.record.load(Acquire) != 0 {
             return Found::Elsewhere(t);
         }
-        let r = h.r();
+        let r = h.position();
         let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
         // After T: what that has behind R lies in this ring, or R has moved. A ring from before T may be of an earlier opening, which
         // ended at this very R and went round in less.
@@ -83,9 +83,9 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
         };
         let mut fresh = false;
         let head = loop {
-            if there >= HEAD as u64 && there <= ring.bytes() && !ch.m().valid() {
+            if there >= HEAD as u64 && there <= ring.bytes() && !ch.chunk().valid() {
                 let Some(head) = head_at(ring, r) else {
-                    if ch.h() == h {
+                    if ch.head() == h {
                         return Found::Damaged;
                     }
                     break None;
@@ -106,7 +106,7 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
         // R moved meanwhile.
         let Some(head) = head else { continue };
         if head.len > b.len() {
-            if ch.h() == h {
+            if ch.head() == h {
                 return Found::Long(head);
             }
             continue;
@@ -116,9 +116,9 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
             len: head.len,
         }];
         // SAFETY: the buffer is the caller's; [r, r + there) is published and not yet released (the CAS below proves it).
-        unsafe { Cursor::new(&v).from_ring(ring, r + HEAD as u64, head.len, Lines::Copied, 0) };
-        let next = H::free(r + (HEAD + head.len) as u64);
-        if ch.cas_h(h, next) {
+        unsafe { Buffers::new(&v).from_ring(ring, r + HEAD as u64, head.len, Lines::Copied, 0) };
+        let next = Head::free(r + (HEAD + head.len) as u64);
+        if ch.cas_head(h, next) {
             ch.reader.0.count(HEAD + head.len);
             return Found::Taken(head);
         }
@@ -126,44 +126,44 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
 }
 
 /// The head at position `r`, whose bytes are published.
-fn head_at(ring: Ring, r: u64) -> Option<Head> {
+fn head_at(ring: Ring, r: u64) -> Option<RecordHead> {
     let mut b = [0u8; HEAD];
     let (p, run) = ring.run(r);
     if run >= HEAD {
         // SAFETY: `run` bytes of the ring begin at `p`; read once, by value.
-        return Head::from_bytes(unsafe { p.cast::<[u8; HEAD]>().read_volatile() });
+        return RecordHead::from_bytes(unsafe { p.cast::<[u8; HEAD]>().read_volatile() });
     }
     let v = [Iov {
         base: b.as_mut_ptr() as usize,
         len: HEAD,
     }];
     // SAFETY: a buffer of ours; published bytes.
-    unsafe { Cursor::new(&v).from_ring(ring, r, HEAD, Lines::Copied, 0) };
-    Head::from_bytes(b)
+    unsafe { Buffers::new(&v).from_ring(ring, r, HEAD, Lines::Copied, 0) };
+    RecordHead::from_bytes(b)
 }
 
 /// The next record into `b`, if all of it stands beside T: of one who has had all that was seen of the stream.
 #[inline]
-pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<Head> {
-    let h = ch.h();
+pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead> {
+    let h = ch.head();
     // EDGE L1 <- L0: after H, as in `take`.
     let locked = ch.readers.0.record.load(Acquire) != 0;
-    if h.held() || locked || ch.reader.0.seen.load(Relaxed) != h.r() {
+    if h.held() || locked || ch.reader.0.seen.load(Relaxed) != h.position() {
         return None;
     }
-    let n = published(ch, h, ch.t())?;
-    let beside = ch.beside().look(h.r(), n)?;
-    let head = Head::from_bytes(beside.first())?;
+    let n = published(ch, h, ch.tail())?;
+    let beside = ch.inline_payload().look(h.position(), n)?;
+    let head = RecordHead::from_bytes(beside.first())?;
     if HEAD + head.len != beside.len() || head.len > b.len() {
         return None;
     }
     let n = gathered(me, ch, h, n, beside.len())?;
     // SAFETY: the buffer is the caller's, and as long.
     let whole = unsafe { beside.copy(1, b.as_mut_ptr(), head.len) };
-    if !whole || !ch.cas_h(h, H::free(h.r() + beside.len() as u64)) {
+    if !whole || !ch.cas_head(h, Head::free(h.position() + beside.len() as u64)) {
         return None;
     }
-    ch.reader.0.seen.store(h.r() + n, Relaxed);
+    ch.reader.0.seen.store(h.position() + n, Relaxed);
     ch.reader.0.count(beside.len());
     policy::looked(&ch.reader);
     Some(head)
@@ -171,22 +171,22 @@ pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<Head> {
 
 /// Bytes of the ring that readers may take where T is `t`; `None` where the kernel's pipe must be asked.
 #[inline]
-fn published(ch: &Channel, h: H, t: T) -> Option<u64> {
-    if t.closed() || t.nsl() > 0 || ch.m().valid() {
+fn published(ch: &Channel, h: Head, t: Tail) -> Option<u64> {
+    if t.closed() || t.sleepers() > 0 || ch.chunk().valid() {
         return None;
     }
-    Some(t.wide(h.r()) - h.r())
+    Some(t.wide(h.position()) - h.position())
 }
 
 /// The same after a moment in which more may have come, if `n` are little for one whose next record has `one` of them.
 ///
 /// As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
 #[inline]
-fn gathered(me: &Caller, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> {
+fn gathered(me: &Caller, ch: &Channel, h: Head, n: u64, one: usize) -> Option<u64> {
     if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
         return Some(n);
     }
-    let after = published(ch, h, ch.t())?;
+    let after = published(ch, h, ch.tail())?;
     // Records that come more slowly than T does, as grants do, have nothing from it: who waits for them holds up their sender.
     let quickly = after.wrapping_sub(n) >= policy::QUICK * one as u64;
     policy::gathered(&ch.reader, n, if quickly { after } else { n });
@@ -194,15 +194,15 @@ fn gathered(me: &Caller, ch: &Channel, h: H, n: u64, one: usize) -> Option<u64> 
 }
 
 /// What T, which was `t`, says, or says after a moment if that pays: how much is there, which the reader remembers.
-fn look(me: &Caller, ch: &Channel, (h, t): (H, T), ring: Ring) -> Option<u64> {
+fn look(me: &Caller, ch: &Channel, (h, t): (Head, Tail), ring: Ring) -> Option<u64> {
     let n = published(ch, h, t).filter(|&n| n <= ring.bytes())?;
     let one = if n >= HEAD as u64 {
-        HEAD + head_at(ring, h.r()).map_or(0, |x| x.len)
+        HEAD + head_at(ring, h.position()).map_or(0, |x| x.len)
     } else {
         HEAD
     };
     let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
-    ch.reader.0.seen.store(h.r() + n, Relaxed);
+    ch.reader.0.seen.store(h.position() + n, Relaxed);
     policy::looked(&ch.reader);
     policy::reads_here(me, ch);
     Some(n)
@@ -211,7 +211,7 @@ fn look(me: &Caller, ch: &Channel, (h, t): (H, T), ring: Ring) -> Option<u64> {
 /// What one read of K brought.
 pub enum Pulled<'a> {
     /// This record; its bytes are in the buffer, and those that did not fit are here.
-    Record(Head, &'a [u8]),
+    Record(RecordHead, &'a [u8]),
     /// K is not next, or has nothing yet.
     Nothing,
     /// Something that is no record.
@@ -231,8 +231,13 @@ pub fn from_kernel<'a>(
     b: &mut [u8],
     spare: &'a mut [MaybeUninit<u8>; MOST],
 ) -> Pulled<'a> {
-    let (h, t, m) = (ch.h(), ch.t(), ch.m());
-    if t.closed() || t.nsl() > 0 || h.held() || !m.valid() || m.p(h.r()) != h.r() {
+    let (h, t, m) = (ch.head(), ch.tail(), ch.chunk());
+    if t.closed()
+        || t.sleepers() > 0
+        || h.held()
+        || !m.valid()
+        || m.position(h.position()) != h.position()
+    {
         return Pulled::Nothing;
     }
     if ch.is_fifo() && may_have_several(me, ch, m) {
@@ -249,12 +254,12 @@ pub fn from_kernel<'a>(
         len,
     });
     let want = v.iter().map(|v| v.len).sum();
-    let n = match read::drain(me, ch, fd, Cursor::new(&v), want, h.r(), m) {
+    let n = match read::drain(me, ch, fd, Buffers::new(&v), want, h.position(), m) {
         Drained::Bytes(n) => n,
         Drained::Failed(e) => return Pulled::Failed(e),
         Drained::Empty | Drained::Changed => return Pulled::Nothing,
     };
-    let Some(head) = Head::from_bytes(head).filter(|x| HEAD + x.len == n) else {
+    let Some(head) = RecordHead::from_bytes(head).filter(|x| HEAD + x.len == n) else {
         return Pulled::Damaged;
     };
     let rest = head.len.saturating_sub(b.len());
@@ -265,7 +270,7 @@ pub fn from_kernel<'a>(
 
 /// Of a FIFO, whose bytes in K stand next, at the place `m`: whether a full ring may have put them there, and so in which piece of a record
 /// they end is not known.
-fn may_have_several(me: &Caller, ch: &Channel, m: M) -> bool {
+fn may_have_several(me: &Caller, ch: &Channel, m: Chunk) -> bool {
     // A ring of some pages is full when it has as many as go into K.
     let little = |ring: Ring| ring.bytes() < 4 * PIPE_BUF as u64;
     // All that a write to K takes; or what a read has left of that.
@@ -280,7 +285,7 @@ fn may_have_several(me: &Caller, ch: &Channel, m: M) -> bool {
 /// For those whose FIFO nobody opens who does not take part: of others K has the oldest bytes (fifo.rs).
 pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
     loop {
-        let _taken = lock::take(me, ch, fd, T::closed)?;
+        let _taken = lock::take(me, ch, fd, Tail::closed)?;
         let said = overflow_locked(me, ch, fd, b);
         lock::unlock(me, ch);
         if let Some(said) = said {
@@ -291,24 +296,24 @@ pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
 
 /// Under the lock. `None`: T or M changed, begin again.
 fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
-    let (t, m) = (ch.t(), ch.m());
+    let (t, m) = (ch.tail(), ch.chunk());
     let gone = file::reader_gone(fd);
     if gone {
         policy::looks_in_vain(ch);
     }
     let ring = ch.ring(&me.domain).filter(|_| !gone && !t.closed());
-    let Some(ring) = ring.filter(|_| t.nsl() == 0 || t.rung()) else {
+    let Some(ring) = ring.filter(|_| t.sleepers() == 0 || t.woken()) else {
         return Some(None);
     };
-    let r = ch.h().r();
+    let r = ch.head().position();
     if m.valid() {
-        if r >= m.p(r) && file::fionread(fd) == 0 {
+        if r >= m.position(r) && file::fionread(fd) == 0 {
             // Read to its end, but not yet found empty.
-            if t.nsl() > 0 || !lock::try_hold(me, ch, r, H::KR) {
+            if t.sleepers() > 0 || !lock::try_hold(me, ch, r, Head::READS_LANE) {
                 return Some(None);
             }
-            if ch.m() == m && file::fionread(fd) == 0 {
-                ch.clear_m(m);
+            if ch.chunk() == m && file::fionread(fd) == 0 {
+                ch.clear_chunk(m);
             }
             lock::release(me, ch, r);
             return None;
@@ -324,25 +329,25 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
     if clusters::back(me, ch, ring, pos, 1) == 0 {
         return Some(None);
     }
-    let place = bell::set_place(ch, pos);
-    ch.cas_t(t, t.with(T::RUNG)).ok()?;
+    let place = wake::set_chunk_place(ch, pos);
+    ch.cas_tail(t, t.with(Tail::WOKEN)).ok()?;
     let v = [Iov {
         base: b.as_ptr() as usize,
         len: b.len(),
     }];
     let mut w = Progress {
-        at: Cursor::new(&v),
+        at: Buffers::new(&v),
         want: b.len(),
         done: 0,
     };
-    let said = bell::to_kernel(ch, fd, &mut w, b.len(), place);
+    let said = wake::to_kernel(ch, fd, &mut w, b.len(), place);
     Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }
 
 /// Whether the channel shows something new since T was `was`.
-pub fn changed(ch: &Channel, was: T) -> bool {
-    let t = ch.t();
-    t.w() != was.w() || t.closed()
+pub fn changed(ch: &Channel, was: Tail) -> bool {
+    let t = ch.tail();
+    t.position() != was.position() || t.closed()
 }
 
 const TID: u64 = (1 << 22) - 1;
@@ -369,8 +374,9 @@ pub fn enter(me: &Caller, ch: &Channel) -> bool {
             && lock.compare_exchange(w, mine, AcqRel, Relaxed).is_ok()
         {
             // Nothing had left the ring, and nothing can have left the kernel's pipe.
-            let (t, h) = (ch.t(), ch.h());
-            let untouched = !t.closed() && !ch.m().valid() && h.r() << 22 == w & !(TID | BEGUN);
+            let (t, h) = (ch.tail(), ch.head());
+            let untouched =
+                !t.closed() && !ch.chunk().valid() && h.position() << 22 == w & !(TID | BEGUN);
             if w & BEGUN == 0 || untouched {
                 return true;
             }
@@ -383,7 +389,7 @@ pub fn enter(me: &Caller, ch: &Channel) -> bool {
 
 /// Its owner is about to take the first bytes.
 pub fn begin(me: &Caller, ch: &Channel) {
-    let r = ch.h().r() << 22;
+    let r = ch.head().position() << 22;
     // EDGE L0 -> L1: before they are taken.
     ch.readers
         .0

@@ -15,32 +15,32 @@ pub(crate) const POS: u64 = (1 << 40) - 1;
 
 /// Writers' word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct T(pub u64);
+pub struct Tail(pub u64);
 
-impl T {
-    pub const QUIET: u64 = 1 << 63;
+impl Tail {
+    pub const PASS_THROUGH: u64 = 1 << 63;
     pub const CLOSED: u64 = 1 << 62;
-    pub const RUNG: u64 = 1 << 61;
-    const KEPT: u64 = 1 << 54;
-    const NSL: u64 = 1 << 55;
-    const KW: u64 = 1 << 58;
+    pub const WOKEN: u64 = 1 << 61;
+    const BIASED: u64 = 1 << 54;
+    const SLEEPER: u64 = 1 << 55;
+    const KERNEL_WRITER: u64 = 1 << 58;
     /// Largest count that `nsl` and `kw` hold.
     pub const MOST: u64 = 7;
 
-    pub fn w(self) -> u32 {
+    pub fn position(self) -> u32 {
         self.0 as u32
     }
     /// Who has the writers' lock; 0: nobody, or it is kept.
-    pub fn wl(self) -> u32 {
-        if self.0 & Self::KEPT == 0 {
+    pub fn lock_owner(self) -> u32 {
+        if self.0 & Self::BIASED == 0 {
             (self.0 >> 32 & TID) as u32
         } else {
             0
         }
     }
     /// Who keeps the writers' lock, and may be inside a write that only appends to the ring; 0: nobody.
-    pub fn keeper(self) -> u32 {
-        if self.0 & Self::KEPT == 0 {
+    pub fn bias_owner(self) -> u32 {
+        if self.0 & Self::BIASED == 0 {
             0
         } else {
             (self.0 >> 32 & TID) as u32
@@ -53,85 +53,85 @@ impl T {
     }
     /// W, kept by `tid`, and nothing else.
     #[inline]
-    pub fn is_kept_by(self, tid: u32) -> bool {
-        self.0 >> 32 == Self::KEPT >> 32 | tid as u64 & TID
+    pub fn is_biased_to(self, tid: u32) -> bool {
+        self.0 >> 32 == Self::BIASED >> 32 | tid as u64 & TID
     }
-    pub fn nsl(self) -> u64 {
+    pub fn sleepers(self) -> u64 {
         self.0 >> 55 & 7
     }
-    pub fn kw(self) -> u64 {
+    pub fn kernel_writers(self) -> u64 {
         self.0 >> 58 & 7
     }
-    pub fn rung(self) -> bool {
-        self.0 & Self::RUNG != 0
+    pub fn woken(self) -> bool {
+        self.0 & Self::WOKEN != 0
     }
     pub fn closed(self) -> bool {
         self.0 & Self::CLOSED != 0
     }
     /// Closed, and calls of the kernel's need not be counted.
     #[inline]
-    pub fn is_quiet(self) -> bool {
-        self.0 & Self::QUIET != 0
+    pub fn passes_through(self) -> bool {
+        self.0 & Self::PASS_THROUGH != 0
     }
-    pub fn with_w(self, w: u32) -> T {
-        T(self.0 & !0xffff_ffff | w as u64)
+    pub fn with_position(self, w: u32) -> Tail {
+        Tail(self.0 & !0xffff_ffff | w as u64)
     }
     /// W further by `n` bytes.
     #[inline]
-    pub fn plus(self, n: usize) -> T {
-        self.with_w(self.w().wrapping_add(n as u32))
+    pub fn plus(self, n: usize) -> Tail {
+        self.with_position(self.position().wrapping_add(n as u32))
     }
-    pub fn with_wl(self, tid: u32) -> T {
-        T(self.0 & !(TID << 32 | Self::KEPT) | (tid as u64 & TID) << 32)
+    pub fn with_lock(self, tid: u32) -> Tail {
+        Tail(self.0 & !(TID << 32 | Self::BIASED) | (tid as u64 & TID) << 32)
     }
-    pub fn kept_by(self, tid: u32) -> T {
-        self.with_wl(tid).with(Self::KEPT)
+    pub fn biased_to(self, tid: u32) -> Tail {
+        self.with_lock(tid).with(Self::BIASED)
     }
-    pub fn with(self, bit: u64) -> T {
-        T(self.0 | bit)
+    pub fn with(self, bit: u64) -> Tail {
+        Tail(self.0 | bit)
     }
-    pub fn without(self, bit: u64) -> T {
-        T(self.0 & !bit)
+    pub fn without(self, bit: u64) -> Tail {
+        Tail(self.0 & !bit)
     }
-    pub fn nsl_up(self) -> T {
-        T(self.0 + Self::NSL)
+    pub fn sleeper_added(self) -> Tail {
+        Tail(self.0 + Self::SLEEPER)
     }
-    pub fn nsl_down(self) -> T {
-        if self.nsl() == 0 {
+    pub fn sleeper_gone(self) -> Tail {
+        if self.sleepers() == 0 {
             self
         } else {
-            T(self.0 - Self::NSL)
+            Tail(self.0 - Self::SLEEPER)
         }
     }
-    pub fn kw_up(self) -> T {
-        T(self.0 + Self::KW)
+    pub fn kernel_writer_added(self) -> Tail {
+        Tail(self.0 + Self::KERNEL_WRITER)
     }
-    pub fn kw_down(self) -> T {
-        if self.kw() == 0 {
+    pub fn kernel_writer_gone(self) -> Tail {
+        if self.kernel_writers() == 0 {
             self
         } else {
-            T(self.0 - Self::KW)
+            Tail(self.0 - Self::KERNEL_WRITER)
         }
     }
     /// Nobody is in a kernel call on K.
-    pub fn nobody(self) -> T {
-        T(self.0 & !((Self::MOST * Self::NSL) | (Self::MOST * Self::KW)))
+    pub fn nobody(self) -> Tail {
+        Tail(self.0 & !((Self::MOST * Self::SLEEPER) | (Self::MOST * Self::KERNEL_WRITER)))
     }
     /// W as a full position, where R is `r`, not more than 2^32 behind.
     pub fn wide(self, r: u64) -> u64 {
-        r + self.w().wrapping_sub(r as u32) as u64
+        r + self.position().wrapping_sub(r as u32) as u64
     }
 }
 
 /// Readers' word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct H(pub u64);
+pub struct Head(pub u64);
 
-impl H {
-    pub const KR: u64 = 1 << 63;
-    pub const SP: u64 = 1 << 62;
+impl Head {
+    pub const READS_LANE: u64 = 1 << 63;
+    pub const SPILLS: u64 = 1 << 62;
 
-    pub fn r(self) -> u64 {
+    pub fn position(self) -> u64 {
         self.0 & POS
     }
     pub fn owner(self) -> u32 {
@@ -139,21 +139,21 @@ impl H {
     }
     /// Somebody reads K or spills.
     pub fn held(self) -> bool {
-        self.0 & (Self::KR | Self::SP) != 0
+        self.0 & (Self::READS_LANE | Self::SPILLS) != 0
     }
-    pub fn free(r: u64) -> H {
-        H(r & POS)
+    pub fn free(r: u64) -> Head {
+        Head(r & POS)
     }
-    pub fn owned(r: u64, tid: u32, bit: u64) -> H {
-        H(r & POS | (tid as u64 & TID) << 40 | bit)
+    pub fn owned(r: u64, tid: u32, bit: u64) -> Head {
+        Head(r & POS | (tid as u64 & TID) << 40 | bit)
     }
 }
 
 /// Place of the kernel's bytes in the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct M(pub u64);
+pub struct Chunk(pub u64);
 
-impl M {
+impl Chunk {
     const VALID: u64 = 1 << 63;
     const SEQ: u64 = (1 << 23) - 1;
 
@@ -162,7 +162,7 @@ impl M {
     }
     /// P as a full position, where R is `r`: 2^40 bytes of stream begin the positions anew, and K's bytes may stand beyond that where R does
     /// not yet. A place that R has passed is R.
-    pub fn p(self, r: u64) -> u64 {
+    pub fn position(self, r: u64) -> u64 {
         const UNUSED: u32 = POS.leading_zeros();
         let ahead = (self.0.wrapping_sub(r) << UNUSED) as i64 >> UNUSED;
         r + ahead.max(0) as u64
@@ -171,14 +171,14 @@ impl M {
         self.0 >> 40 & Self::SEQ
     }
     /// A new place, told apart from every earlier one.
-    pub fn next(self, p: u64) -> M {
-        M(Self::VALID | ((self.seq() + 1) & Self::SEQ) << 40 | p & POS)
+    pub fn next(self, p: u64) -> Chunk {
+        Chunk(Self::VALID | ((self.seq() + 1) & Self::SEQ) << 40 | p & POS)
     }
-    pub fn none(self) -> M {
-        M(self.0 & !Self::VALID)
+    pub fn none(self) -> Chunk {
+        Chunk(self.0 & !Self::VALID)
     }
     /// Whether this is the place set just after `before`.
-    pub fn follows(self, before: M) -> bool {
+    pub fn follows(self, before: Chunk) -> bool {
         self.seq() == ((before.seq() + 1) & Self::SEQ)
     }
 }

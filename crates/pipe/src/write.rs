@@ -5,11 +5,12 @@
 //! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
 //! Not here: closing the channel, opening it (handback.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
-use crate::copy::Cursor;
+use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
-use crate::word::{H, T};
+use crate::word::{Head, Tail};
 use crate::{
-    Caller, Step, bell, clusters, direct, fifo, guard, handback, kept, lock, policy, quiet,
+    Caller, Step, biased_lock, clusters, fifo, handback, lock, pass_through, policy,
+    restartable_copy, single_copy, wake,
 };
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
@@ -18,7 +19,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// A write in progress: what it has done, and whether its native part is counted in T.
 #[derive(Clone, Copy)]
 pub struct Progress<'a> {
-    pub at: Cursor<'a>,
+    pub at: Buffers<'a>,
     pub want: usize,
     pub done: usize,
 }
@@ -36,7 +37,7 @@ pub fn write(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
 /// As [`write`], where the ring counts as full when `most` bytes lie in it.
 pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
     loop {
-        let t = ch.t();
+        let t = ch.tail();
         if t.closed() {
             match closed(me, ch, fd, w) {
                 Some(step) => return step,
@@ -44,7 +45,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
             }
         }
         // To wake a sleeper is to write to the kernel's pipe, which asks the same.
-        let rings = t.nsl() > 0 && !t.rung();
+        let rings = t.sleepers() > 0 && !t.woken();
         let look = w.done == 0 && (!rings || ch.is_fifo()) && policy::look_again(me, ch);
         if ch.is_fifo() && w.done == 0 && is_anothers(me, ch, fd, look) {
             continue;
@@ -70,7 +71,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
             }
             continue;
         }
-        if lock::enter(me, ch, fd, T::closed).is_none() {
+        if lock::enter(me, ch, fd, Tail::closed).is_none() {
             continue;
         }
         match locked(me, ch, fd, w, most) {
@@ -89,8 +90,8 @@ pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> b
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
-    let before = if ch.t().is_quiet() {
-        quiet::uncounted(me)
+    let before = if ch.tail().passes_through() {
+        pass_through::uncounted(me)
     } else {
         0
     };
@@ -101,11 +102,11 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     let mut p = lock::Patience::new();
     loop {
         let forever = ch.forever();
-        let t = ch.t();
+        let t = ch.tail();
         if !t.closed() {
             return None;
         }
-        if t.wl() != 0 && t.wl() != me.tid {
+        if t.lock_owner() != 0 && t.lock_owner() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
             if p.wait(me.cpus) {
                 lock::settle(me, ch, fd);
@@ -115,11 +116,11 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
         if forever {
             return Some(Step::Native);
         }
-        if t.kw() == T::MOST {
+        if t.kernel_writers() == Tail::MOST {
             ch.keep_closed();
             continue;
         }
-        if ch.cas_t(t, t.kw_up()).is_ok() {
+        if ch.cas_tail(t, t.kernel_writer_added()).is_ok() {
             return Some(Step::NativeCounted);
         }
     }
@@ -130,9 +131,9 @@ pub fn finish(ch: &Channel, ret: Ret) {
     if ret == EAGAIN {
         ch.facts.0.full.store(1, Relaxed);
     }
-    let mut t = ch.t();
+    let mut t = ch.tail();
     loop {
-        match ch.cas_t(t, t.kw_down()) {
+        match ch.cas_tail(t, t.kernel_writer_gone()) {
             Ok(()) => return,
             Err(now) => t = now,
         }
@@ -142,19 +143,19 @@ pub fn finish(ch: &Channel, ret: Ret) {
 /// The one place at which bytes of the ring come into the stream: `n` of them, T being `t`, which becomes `then` but for W.
 /// `beside`: they were put beside T too.
 #[inline]
-pub(crate) fn publish(ch: &Channel, t: T, then: T, n: usize, beside: bool) -> bool {
-    let then = then.with_w(t.w()).plus(n);
-    kept::remember(ch, then);
-    let cas = if beside {
-        Channel::cas_t
+pub(crate) fn publish(ch: &Channel, t: Tail, then: Tail, n: usize, is_inline: bool) -> bool {
+    let then = then.with_position(t.position()).plus(n);
+    biased_lock::remember(ch, then);
+    let cas = if is_inline {
+        Channel::cas_tail
     } else {
-        Channel::cas_w
+        Channel::move_tail
     };
     let done = cas(ch, t, then).is_ok();
     if done {
         ch.writer.0.count(n);
     } else {
-        kept::forget(ch);
+        biased_lock::forget(ch);
     }
     done
 }
@@ -165,17 +166,17 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
     let (mut spun, mut offered) = (false, false);
     loop {
         let rest = w.want - w.done;
-        let t = ch.t();
-        if t.wl() != me.tid {
+        let t = ch.tail();
+        if t.lock_owner() != me.tid {
             return None;
         }
         if t.closed() {
             lock::unlock(me, ch);
             return None;
         }
-        let m = ch.m();
+        let m = ch.chunk();
         let Some(ring) = ch.ring(&me.domain) else {
-            if ch.t() != t {
+            if ch.tail() != t {
                 continue;
             }
             lock::unlock(me, ch);
@@ -185,14 +186,14 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
         // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
         // if that is not enough.
         let mut r = ch.writer.0.seen_r();
-        if m.valid() || t.nsl() > 0 || t.wide(r) - r + rest as u64 > cap {
-            r = ch.h().r();
+        if m.valid() || t.sleepers() > 0 || t.wide(r) - r + rest as u64 > cap {
+            r = ch.head().position();
             ch.writer.0.seen.store(r, Relaxed);
         }
         let pos = t.wide(r);
         let used = pos - r;
         if used > ring.bytes() {
-            if ch.t() != t {
+            if ch.tail() != t {
                 // A handler wrote since T was loaded, and readers have had that too: R is beyond this W.
                 continue;
             }
@@ -200,15 +201,15 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             lock::unlock(me, ch);
             return Some(Step::Native);
         }
-        if t.nsl() > 0 && !t.rung() {
+        if t.sleepers() > 0 && !t.woken() {
             let _held = me.hold_signals();
-            if ch.t() != t {
+            if ch.tail() != t {
                 continue;
             }
-            match bell::long(me, ch, fd, w, t, ring, pos) {
+            match wake::long(me, ch, fd, w, t, ring, pos) {
                 Ok(true) => {
-                    if policy::rang(me, ch, w.want) {
-                        quiet::leave(me, ch, fd);
+                    if policy::on_wake(me, ch, w.want) {
+                        pass_through::leave(me, ch, fd);
                     }
                     return Some(Step::Done(w.done as Ret));
                 }
@@ -219,20 +220,20 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
                 }
             }
         }
-        if !offered && !m.valid() && t.nsl() == 0 && policy::may_offer(me, ch, rest) {
+        if !offered && !m.valid() && t.sleepers() == 0 && policy::may_offer(me, ch, rest) {
             offered = true;
-            let empty = || t.wide(ch.h().r()) == ch.h().r();
+            let empty = || t.wide(ch.head().position()) == ch.head().position();
             if !empty() {
                 // Left alone, a stream whose ends are as fast as each other never has it empty.
-                policy::lender_waits(me, ch, empty);
+                policy::offer_waits(me, ch, empty);
             }
-            r = ch.h().r();
+            r = ch.head().position();
             ch.writer.0.seen.store(r, Relaxed);
             let (base, n) = w.at.run();
             if t.wide(r) != r {
-                policy::lent(&ch.writer, false);
+                policy::on_offer(&ch.writer, false);
             } else if n >= rest.min(AHEAD) {
-                let k = direct::offer(me, ch, base, rest.min(AHEAD));
+                let k = single_copy::offer(me, ch, base, rest.min(AHEAD));
                 w.at.advance(k);
                 w.done += k;
                 ch.writer.0.count(k);
@@ -244,7 +245,7 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             }
         }
         let used = t.wide(r) - r;
-        let behind = m.valid() && r < m.p(r);
+        let behind = m.valid() && r < m.position(r);
         let room = if behind {
             0
         } else {
@@ -265,16 +266,16 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             let began = policy::begins(me, pos, k);
             // SAFETY: `write` checked the buffers; the room is free below R's release (E3), and ours by the lock as long as
             // T is `t`.
-            if !unsafe { guard::put(me, ch, t, &w.at, ring, pos, k) } {
+            if !unsafe { restartable_copy::put(me, ch, t, &w.at, ring, pos, k) } {
                 continue;
             }
             let last = k == rest;
             // Of an overflow into K that has been read, before which nobody slept: a quick write must find T idle.
-            let over = t.nsl() == 0 && !m.valid();
-            let then = if over { t.without(T::RUNG) } else { t };
-            if publish(ch, t, if last { then.with_wl(0) } else { then }, k, false) {
+            let over = t.sleepers() == 0 && !m.valid();
+            let then = if over { t.without(Tail::WOKEN) } else { t };
+            if publish(ch, t, if last { then.with_lock(0) } else { then }, k, false) {
                 w.done += k;
-                policy::flowed(me, &ch.writer, k);
+                policy::on_flow(me, &ch.writer, k);
                 if let Some(began) = began {
                     policy::ended(me, ch, (pos, k), began);
                 }
@@ -290,14 +291,15 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             lock::unlock(me, ch);
             let need = rest.max(policy::ROOM).min(cap as usize / 4);
             policy::writer_waits(me, ch, rest, || {
-                let (h, t) = (ch.h(), ch.t());
-                t.closed() || cap.saturating_sub(t.wide(h.r()) - h.r()) as usize >= need
+                let (h, t) = (ch.head(), ch.tail());
+                t.closed()
+                    || cap.saturating_sub(t.wide(h.position()) - h.position()) as usize >= need
             });
-            lock::enter(me, ch, fd, T::closed)?;
+            lock::enter(me, ch, fd, Tail::closed)?;
             continue;
         }
         let _held = me.hold_signals();
-        if ch.t() != t {
+        if ch.tail() != t {
             continue;
         }
         if !m.valid() && used > 0 && (ch.is_fifo() || ring.is_over(used, w.want)) {
@@ -321,11 +323,11 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             if clusters::back(me, ch, ring, pos, 1) == 0 {
                 return out_of_memory(me, ch, fd, w);
             }
-            let place = bell::set_place(ch, pos);
-            if ch.cas_t(t, t.with(T::RUNG)).is_err() {
+            let place = wake::set_chunk_place(ch, pos);
+            if ch.cas_tail(t, t.with(Tail::WOKEN)).is_err() {
                 continue;
             }
-            match bell::to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
+            match wake::to_kernel(ch, fd, w, rest.min(PIPE_BUF), place) {
                 Ok(_) if w.done == w.want => {
                     lock::unlock(me, ch);
                     return Some(Step::Done(w.done as Ret));
@@ -339,9 +341,9 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
         }
         let drained = !behind && file::fionread(fd) == 0;
         // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
-        if drained && t.nsl() == 0 && lock::try_hold(me, ch, r, H::KR) {
-            if ch.m() == m && file::fionread(fd) == 0 {
-                ch.clear_m(m);
+        if drained && t.sleepers() == 0 && lock::try_hold(me, ch, r, Head::READS_LANE) {
+            if ch.chunk() == m && file::fionread(fd) == 0 {
+                ch.clear_chunk(m);
             }
             lock::release(me, ch, r);
             continue;

@@ -180,14 +180,14 @@ fn a_reader_waits_for_the_rest_of_a_write_only() {
         let p = &p;
         s.spawn(move || {
             let me = p.me();
-            let taken = lock::try_take(&me, p.ch, p.ch.t()).expect("nobody has it");
+            let taken = lock::try_take(&me, p.ch, p.ch.tail()).expect("nobody has it");
             tell.send(()).unwrap();
             let _ = gone.recv();
             lock::unlock(&me, p.ch);
             drop(taken);
         });
         told.recv().unwrap();
-        let (me, was) = (p.me(), p.ch.t().w());
+        let (me, was) = (p.me(), p.ch.tail().position());
         let before = sleeps();
         let more = &p.ch.m.0.more;
         more.store(1, Relaxed);

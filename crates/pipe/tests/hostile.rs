@@ -10,11 +10,11 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, clusters, handback, quick, read, write};
+use byway_pipe::{Caller, Step, clusters, fast_path, handback, read, write};
 use byway_sys::file;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
     let (r, w) = (fds[0] as usize, fds[1] as usize);
     let mut b = vec![7u8; 100_000];
     let mut x = 1;
-    let (mut wrote, mut read) = (WriteLease::NONE, ReadLease::NONE);
+    let (mut wrote, mut read) = (WriteCursor::NONE, ReadCursor::NONE);
     loop {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
@@ -83,10 +83,10 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         let piece = (v[0].base, v[0].len);
         match random(&mut x) % 20 {
             16..18 => {
-                let _ = quick::read(&me, ch, short, &mut read);
+                let _ = fast_path::read(&me, ch, short, &mut read);
             }
-            18 if quick::write(&me, ch, w, piece, u64::MAX, &mut wrote).is_some() => {}
-            19 if quick::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
+            18 if fast_path::write(&me, ch, w, piece, u64::MAX, &mut wrote).is_some() => {}
+            19 if fast_path::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
             0 => {
                 handback::hand_back(&me, ch, r, false, byway_pipe::channel::Reason::Control);
             }
@@ -95,7 +95,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             }
             2..9 | 18.. => {
                 let mut p = Progress {
-                    at: Cursor::new(&v),
+                    at: Buffers::new(&v),
                     want: v[0].len,
                     done: 0,
                 };
@@ -107,7 +107,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             }
             _ => {
                 let mut armed = Armed::NOT;
-                if read::read(&me, ch, r, Cursor::new(&v), v[0].len, 0, &mut armed)
+                if read::read(&me, ch, r, Buffers::new(&v), v[0].len, 0, &mut armed)
                     == Step::NativeCounted
                 {
                     // SAFETY: our own fd and buffer.

@@ -51,7 +51,7 @@ impl Stream {
     fn put(&mut self, n: u64) {
         let b: Vec<u8> = (0..n).map(|i| pattern(self.sent + i)).collect();
         // An opening without rseq would have no longer lap.
-        self.p.rseq = self.p.ch.t().closed();
+        self.p.rseq = self.p.ch.tail().closed();
         let k = self.p.put(&b);
         self.p.rseq = false;
         // The kernel's own call says it by errno.
@@ -78,7 +78,7 @@ impl Stream {
     fn flow(&mut self, mib: u64) {
         let end = self.sent + mib * MIB;
         while self.sent < end {
-            let w = self.p.ch.t().wide(self.p.ch.h().r());
+            let w = self.p.ch.tail().wide(self.p.ch.head().position());
             let midst = (w % CLUSTER).abs_diff(CLUSTER / 2) < 16_000;
             let n = if midst { 1000 } else { 4096 };
             (0..3).for_each(|_| self.put(n));
@@ -191,12 +191,12 @@ fn no_byte_in_flight_loses_its_place() {
                 )),
                 _ => {}
             }
-            if ch.t().closed() {
+            if ch.tail().closed() {
                 continue;
             }
             carried += 1;
-            let (r, ring) = (ch.h().r(), ch.ring(&p.d).unwrap());
-            let w = ch.t().wide(r);
+            let (r, ring) = (ch.head().position(), ch.ring(&p.d).unwrap());
+            let w = ch.tail().wide(r);
             for at in (r / CLUSTER..w.div_ceil(CLUSTER)).map(|i| r.max(i * CLUSTER)) {
                 assert!(at == w || ring.has(at), "{at} of {r} to {w} has no memory");
             }
@@ -274,7 +274,7 @@ fn a_whole_lap_goes_back() {
     // And the one with the table.
     assert_eq!(used(&s), LAP + 1);
     handback::hand_back(&me(s.p.d), s.p.ch, s.p.r, false, Reason::Control);
-    assert!(s.p.ch.t().closed());
+    assert!(s.p.ch.tail().closed());
     assert_eq!(used(&s), 0);
     s.get(50_000);
     assert_eq!(s.seen, s.sent);

@@ -3,7 +3,7 @@
 //! Not here: W, which is kept modulo 2^32 and begins anew in every stream of some GiB (stream.rs).
 mod common;
 use byway_pipe::channel::Reason;
-use byway_pipe::word::{H, M};
+use byway_pipe::word::{Chunk, Head};
 use byway_pipe::{clusters, handback};
 use byway_sys::file;
 use common::{Pipe, me, pipe};
@@ -28,9 +28,14 @@ impl Stream {
         for fd in [p.r, p.w] {
             file::fcntl(fd, libc::F_SETFL as usize, libc::O_NONBLOCK as usize);
         }
-        let t = p.ch.t();
-        assert!(t.closed() && p.ch.cas_t(t, t.with_w((END - left) as u32)).is_ok());
-        assert!(p.ch.cas_h(p.ch.h(), H::free(END - left)));
+        let t = p.ch.tail();
+        assert!(
+            t.closed()
+                && p.ch
+                    .cas_tail(t, t.with_position((END - left) as u32))
+                    .is_ok()
+        );
+        assert!(p.ch.cas_head(p.ch.head(), Head::free(END - left)));
         Stream {
             p,
             sent: 0,
@@ -60,14 +65,14 @@ impl Stream {
             assert!(self.put(n / 20));
         }
         while self.get(1000) {}
-        assert!(!self.p.ch.t().closed() && self.seen == self.sent);
+        assert!(!self.p.ch.tail().closed() && self.seen == self.sent);
     }
     fn trim(&self) {
         let m = me(self.p.d);
         clusters::trim(&m, &clusters::user(&m), self.p.ch);
     }
     fn is_past(&self) -> bool {
-        self.p.ch.h().r() < END / 2
+        self.p.ch.head().position() < END / 2
     }
 }
 
@@ -87,13 +92,13 @@ fn within_a_minute() {
 #[test]
 fn places() {
     for (p, r) in [(5, 5), (5000, 5), (END - 1, END - 4000)] {
-        assert_eq!(M(0).next(p).p(r), p);
+        assert_eq!(Chunk(0).next(p).position(r), p);
     }
     // Beyond the end; and passed, by R that is beyond it or not.
-    assert_eq!(M(0).next(END + 7).p(END - 3), END + 7);
-    assert_eq!(M(0).next(END - 3).p(7), 7);
-    assert_eq!(M(0).next(100).p(107), 107);
-    assert_eq!(M(0).next(END).p(0), 0);
+    assert_eq!(Chunk(0).next(END + 7).position(END - 3), END + 7);
+    assert_eq!(Chunk(0).next(END - 3).position(7), 7);
+    assert_eq!(Chunk(0).next(100).position(107), 107);
+    assert_eq!(Chunk(0).next(END).position(0), 0);
 }
 
 /// The ring is full before the end, and K has what comes next, of behind it.
@@ -142,7 +147,7 @@ fn given_back() {
                 false,
                 Reason::Control
             ));
-            assert!(s.p.ch.t().closed());
+            assert!(s.p.ch.tail().closed());
             while s.get(7777) {}
             assert_eq!(s.seen, s.sent);
             s.open(50_000);

@@ -2,7 +2,7 @@
 //!
 //! Not here: who sleeps, grants, the library (crate byway).
 mod common;
-use byway_pipe::record::{self, Found, HEAD, Head};
+use byway_pipe::record::{self, Found, HEAD, RecordHead};
 use common::{Pipe, pipe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 const RECORDS: u64 = 300_000;
 
 fn framed(n: u64) -> [u8; HEAD + 8] {
-    let head = Head { kind: 1, len: 8 };
+    let head = RecordHead { kind: 1, len: 8 };
     let mut b = [0; HEAD + 8];
     b[..HEAD].copy_from_slice(&head.to_bytes());
     b[HEAD..].copy_from_slice(&n.to_le_bytes());
@@ -25,7 +25,7 @@ fn open() -> Pipe {
         assert_eq!(p.put(&b), b.len() as isize);
         assert_eq!(p.get(&mut b), b.len() as isize);
     }
-    assert!(!p.ch.t().closed(), "not open after 64 writes");
+    assert!(!p.ch.tail().closed(), "not open after 64 writes");
     p
 }
 
@@ -69,9 +69,13 @@ fn what_is_waited_for_is_not_there_yet() {
                 match found {
                     Found::Taken(_) => break,
                     Found::Elsewhere(was) => {
-                        let r = p.ch.h().r();
-                        assert!(!was.closed() && !p.ch.m().valid());
-                        assert_eq!(was.wide(r), r, "T had record {next}, which was not found");
+                        let r = p.ch.head().position();
+                        assert!(!was.closed() && !p.ch.chunk().valid());
+                        assert_eq!(
+                            was.wide(r),
+                            r,
+                            "Tail had record {next}, which was not found"
+                        );
                         nothing += 1;
                     }
                     found => panic!("{found:?} at record {next}"),

@@ -207,7 +207,7 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
         }
         assert!(gone > 0, "ring {ring}: nothing went back");
         assert!(p.ch.writer.0.bytes.load(Relaxed) > 0, "nothing was carried");
-        assert!(!p.ch.t().closed());
+        assert!(!p.ch.tail().closed());
         file::close(p.r);
         file::close(p.w);
     }
@@ -242,7 +242,7 @@ fn a_large_ring_is_handed_back_full() {
         };
         assert!(used(p.d) as u64 >= ring.bytes() / 65536);
         handback::hand_back(&me(p.d), p.ch, p.r, false, Reason::Control);
-        assert!(p.ch.t().closed());
+        assert!(p.ch.tail().closed());
         assert_eq!(used(p.d), 0);
         let mut seen = 60_020 + end as u64;
         while seen < sent {
@@ -283,8 +283,8 @@ fn hand_back_by_a_descriptor_that_went() {
                 Reason::Control
             ));
         }
-        let t = p.ch.t();
-        assert!(!t.closed() && t.wl() == 0 && !p.ch.h().held());
+        let t = p.ch.tail();
+        assert!(!t.closed() && t.lock_owner() == 0 && !p.ch.head().held());
     }
     assert_eq!(file::fionread(other.r), 100);
     assert_eq!(p.get(&mut vec![0; 10_000]), 10_000);
@@ -411,7 +411,7 @@ fn a_full_ring_leaves_nothing_behind() {
     p.ch.writer.0.native_bytes.store(1 << 20, Relaxed);
     let put = |i: u64| p.put(&[pattern(i); 512]);
     let sent = (0..).take_while(|&i| put(i) == 512).count() as u64;
-    assert!(p.ch.m().valid() && p.ch.t().rung(), "no overflow");
+    assert!(p.ch.chunk().valid() && p.ch.tail().woken(), "no overflow");
     let mut b = [0; 512];
     for i in 0..sent {
         assert_eq!(p.get(&mut b), 512);
@@ -422,5 +422,9 @@ fn a_full_ring_leaves_nothing_behind() {
         assert_eq!(put(i), 512);
         assert_eq!((p.get(&mut b), b[0]), (512, pattern(i)));
     }
-    assert!(p.ch.t().is_idle() && !p.ch.m().valid(), "{:x?}", p.ch.t());
+    assert!(
+        p.ch.tail().is_idle() && !p.ch.chunk().valid(),
+        "{:x?}",
+        p.ch.tail()
+    );
 }

@@ -16,9 +16,9 @@ use crate::dispatch::{after, dispatch};
 use crate::{fdtable, tls};
 use byway_mem::layout::ThreadSlot;
 use byway_pipe::calls::CALLS;
-use byway_pipe::channel::FULL_FROM_T;
+use byway_pipe::channel::FULL_FROM_TAIL;
 use byway_pipe::copy::{Iov, VECTORS};
-use byway_pipe::quiet;
+use byway_pipe::pass_through;
 use byway_pipe::read::Armed;
 use byway_sys::errno::EAGAIN;
 use byway_sys::syscall::nr;
@@ -81,13 +81,13 @@ macro_rules! text {
             heard = sym HEARD,
             fds = const fdtable::FDS,
             write = const nr::WRITE,
-            quiet = const tls::QUIET_AT,
-            most = const quiet::MOST,
+            pass_through = const tls::QUIET_AT,
+            most = const pass_through::MOST,
             made = const core::mem::offset_of!(ThreadSlot, writes),
-            writes = const quiet::WRITES,
+            writes = const pass_through::WRITES,
             inside = const core::mem::offset_of!(ThreadSlot, quiet),
             again = const EAGAIN,
-            full = const FULL_FROM_T,
+            full = const FULL_FROM_TAIL,
             size = const size_of::<Frame>(),
             then = const THEN,
             dispatch = sym dispatch,
@@ -143,7 +143,7 @@ text! {
     "mov rcx, qword ptr [rip + byway_tls@GOTTPOFF]",
     "mov r11d, eax",
     "shl r11d, 5",
-    "lea rcx, [rcx + r11 + {quiet}]",
+    "lea rcx, [rcx + r11 + {pass_through}]",
     "lea r11d, [rdi + 1]",
     "cmp r11d, fs:[rcx]",
     "jne 34f",
@@ -332,7 +332,7 @@ text! {
     "mov rax, qword ptr [rip + byway_tls@GOTTPOFF]",
     "mov r10d, esi",
     "shl r10d, 5",
-    "lea rax, [rax + r10 + {quiet}]",
+    "lea rax, [rax + r10 + {pass_through}]",
     "lea r10d, [rdx + 1]",
     "cmp r10d, fs:[rax]",
     "jne 5f",

@@ -7,7 +7,7 @@ use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
 use byway_pipe::channel::{Channel, Reason};
-use byway_pipe::{fifo, handback, quiet};
+use byway_pipe::{fifo, handback, pass_through};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, process};
@@ -158,7 +158,7 @@ pub fn enter_child() {
     // Whoever had this thread id before is dead.
     io::me()
         .iter()
-        .for_each(|me| quiet::begin(me.domain, me.tid));
+        .for_each(|me| pass_through::begin(me.domain, me.tid));
 }
 
 /// The new image attached, or the exec failed: its pipes may be carried again.

@@ -120,7 +120,7 @@ fn name(fd: usize, i: usize) {
 /// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other descriptor do.
 pub fn leave(fd: usize, i: usize) {
     let before = CLOSES.load(Relaxed);
-    let for_good = |ch: &Channel| ch.forever() && ch.t().closed() && !ch.is_fifo();
+    let for_good = |ch: &Channel| ch.forever() && ch.tail().closed() && !ch.is_fifo();
     let left = attach::domain()
         .and_then(|d| Channel::at(d, i))
         .is_some_and(for_good);

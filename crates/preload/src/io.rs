@@ -5,11 +5,13 @@
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
 use byway_pipe::channel::{Channel, Reason};
-use byway_pipe::copy::{Cursor, Iov, VECTORS};
-use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::copy::{Buffers, Iov, VECTORS};
+use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, handback, kept, policy, quick, quiet, read, write};
+use byway_pipe::{
+    Caller, Step, biased_lock, fast_path, handback, pass_through, policy, read, write,
+};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
@@ -61,7 +63,7 @@ pub fn me() -> Option<Caller> {
         spin: MAY_SPIN.load(Relaxed),
         lend: MAY_LEND.load(Relaxed),
         handlers: HANDLERS.load(Relaxed),
-        keeps: KEEPS.load(Relaxed),
+        has_barriers: KEEPS.load(Relaxed),
         resign: true,
         pull: may_pull,
         abandoned: |_, _| false,
@@ -72,7 +74,7 @@ pub fn me() -> Option<Caller> {
         access: access::allowed,
     };
     if first {
-        quiet::begin(me.domain, me.tid);
+        pass_through::begin(me.domain, me.tid);
     }
     Some(me)
 }
@@ -114,7 +116,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     f.chan = i;
     f.done = 0;
     forget_quiet(f.fd, writes, ch);
-    if ch.forever() && ch.t().closed() && ch.t().wl() == 0 {
+    if ch.forever() && ch.tail().closed() && ch.tail().lock_owner() == 0 {
         fdtable::leave(f.fd, i);
         return RUN;
     }
@@ -140,15 +142,17 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         let Iov { base, len } = f.iov[0];
         let whole = (base, len);
         // A handler over a write would find the thread's own half changed.
-        let mut none = WriteLease::NONE;
+        let mut none = WriteCursor::NONE;
         let wrote = match me.handlers {
             true => &mut none,
             false => tls::get().wrote(),
         };
         let done = match writes {
             _ if len == 0 => None,
-            true => quick::write(&me, ch, f.fd, whole, u64::MAX, wrote),
-            false => quick::read(&me, ch, whole, &mut { ReadLease::NONE }).then_some(len as Ret),
+            true => fast_path::write(&me, ch, f.fd, whole, u64::MAX, wrote),
+            false => {
+                fast_path::read(&me, ch, whole, &mut { ReadCursor::NONE }).then_some(len as Ret)
+            }
         };
         if let Some(r) = done {
             return finished(f, r);
@@ -178,22 +182,24 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
 /// The entry code is to ask again about `fd`, where its channel is not quiet any more.
 fn forget_quiet(fd: usize, writes: bool, ch: &Channel) {
     let q = &tls::get().quiet[usize::from(writes)];
-    if q.fd.get() == fd as u32 + 1 && !ch.t().is_quiet() {
+    if q.fd.get() == fd as u32 + 1 && !ch.tail().passes_through() {
         q.fd.set(0);
     }
 }
 
 /// The entry code may make the next such calls by itself, if the channel is quiet.
 fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
-    if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.t().is_quiet() {
+    if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.tail().passes_through() {
         return;
     }
     let writes = f.nr == nr::WRITE;
-    if writes && f.want > quiet::MOST {
+    if writes && f.want > pass_through::MOST {
         // Never quiet: what it would ask is asked in vain.
         return;
     }
-    let Some(k) = quiet::place(me) else { return };
+    let Some(k) = pass_through::place(me) else {
+        return;
+    };
     let q = &tls::get().quiet[usize::from(writes)];
     // What a handler says of another channel meanwhile is not mixed with this: `entry` would be the other's.
     q.fd.set(0);
@@ -202,9 +208,9 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     q.entry.set(fdtable::entry(f.fd));
     // ORDER: for the same: what belongs to the entry comes after it.
     compiler_fence(SeqCst);
-    q.number.set(kept::number(me, ch));
+    q.number.set(biased_lock::number(me, ch));
     q.apart.set(if writes { policy::apart(me, k) } else { 0 });
-    q.t.set(ch.t_address().as_ptr() as usize);
+    q.t.set(ch.tail_address().as_ptr() as usize);
     q.keeper.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.
     compiler_fence(SeqCst);
@@ -226,7 +232,7 @@ fn finished(f: &mut Frame, r: Ret) -> u32 {
 
 fn go_read(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let mut armed = Armed::NOT;
-    let mut at = Cursor::new(&f.iov[..f.vectors]);
+    let mut at = Buffers::new(&f.iov[..f.vectors]);
     at.advance(f.done);
     let step = read::read(me, ch, f.fd, at, f.want, f.done, &mut armed);
     f.armed.write(armed);
@@ -242,7 +248,7 @@ fn go_read(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
 
 fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let mut p = Progress {
-        at: Cursor::new(&f.iov[..f.vectors]),
+        at: Buffers::new(&f.iov[..f.vectors]),
         want: f.want,
         done: f.done,
     };
@@ -291,7 +297,7 @@ fn poll(f: &mut Frame) -> u32 {
 
 /// What is left of a write that the ring began and the kernel must end.
 fn rest(f: &mut Frame, kind: usize) -> u32 {
-    let mut at = Cursor::new(&f.iov[..f.vectors]);
+    let mut at = Buffers::new(&f.iov[..f.vectors]);
     at.advance(f.done);
     let (base, len) = at.run();
     f.sub = [nr::WRITE, f.fd, base, len, 0, 0, 0];
@@ -311,9 +317,9 @@ pub fn resume(f: &mut Frame) -> u32 {
             // SAFETY: written before the call was asked for.
             let armed = unsafe { f.armed.assume_init() };
             read::finish(&me, ch, armed, ret);
-            if ret > 0 && (ret as usize) < f.want && !ch.t().closed() {
+            if ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
                 f.done = ret as usize;
-                let was = ch.t().w();
+                let was = ch.tail().position();
                 policy::let_publish(&me, ch, f.done, was);
                 let step = go_read(f, &me, ch);
                 if step != DONE || failed(f.result) {
@@ -328,7 +334,7 @@ pub fn resume(f: &mut Frame) -> u32 {
         }
         WAIT | POLL => {
             let p = Progress {
-                at: Cursor::new(&f.iov[..f.vectors]),
+                at: Buffers::new(&f.iov[..f.vectors]),
                 want: f.want,
                 done: f.done,
             };

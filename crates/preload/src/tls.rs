@@ -4,7 +4,7 @@
 //! sleeps, which is how it is told from the parent: the thread id in the block is not its own.
 //! Not here: anything that outlives a thread.
 use crate::environment::Copy;
-use byway_pipe::lease::WriteLease;
+use byway_pipe::cursor::WriteCursor;
 use core::arch::{asm, global_asm};
 use core::cell::{Cell, UnsafeCell};
 
@@ -40,13 +40,13 @@ pub struct Tls {
     /// What a vfork child of this thread has used for its new image.
     pub copy: Cell<Copy>,
     /// Of the thread's last write that went straight through. A read has none: its pipe may be another one by the next.
-    wrote: UnsafeCell<WriteLease>,
+    wrote: UnsafeCell<WriteCursor>,
 }
 
 impl Tls {
     /// For one write, in a process without handlers: what came of it is there for the next.
     #[expect(clippy::mut_from_ref, reason = "the block is the thread's alone")]
-    pub fn wrote(&self) -> &mut WriteLease {
+    pub fn wrote(&self) -> &mut WriteCursor {
         // SAFETY: the block is the thread's alone; one call of quick.rs has this at a time, which no handler interrupts, and which
         // does not come back here.
         unsafe { &mut *self.wrote.get() }

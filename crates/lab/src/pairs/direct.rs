@@ -7,11 +7,11 @@ use crate::domain;
 use byway_mem::domain::Domain;
 use byway_mem::layout::SLABS;
 use byway_pipe::channel::Channel;
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, birth, policy, quick, quiet, read, timer, write};
+use byway_pipe::{Caller, Step, birth, fast_path, pass_through, policy, read, timer, write};
 use byway_sys::errno::Ret;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
@@ -61,7 +61,7 @@ impl Pipe {
             spin: true,
             lend: true,
             handlers: false,
-            keeps: barrier::register(),
+            has_barriers: barrier::register(),
             resign: true,
             pull: || true,
             abandoned: |_, _| false,
@@ -73,9 +73,9 @@ impl Pipe {
     pub fn writer(&self) -> End {
         End {
             me: self.me(),
-            wrote: Cell::new(WriteLease::NONE),
-            was_read: Cell::new(ReadLease::NONE),
-            quiet: Cell::new(quiet::Lease::NONE),
+            wrote: Cell::new(WriteCursor::NONE),
+            was_read: Cell::new(ReadCursor::NONE),
+            shortcut: Cell::new(pass_through::Shortcut::NONE),
             pipe: *self,
         }
     }
@@ -89,12 +89,12 @@ impl Pipe {
 #[repr(C, align(64))]
 pub struct End {
     /// Of its last quiet call. What such a call needs comes first: after a sleep each line is one more to wait for.
-    quiet: Cell<quiet::Lease>,
+    shortcut: Cell<pass_through::Shortcut>,
     pipe: Pipe,
     me: Caller,
     /// Of what it wrote, and read, last.
-    wrote: Cell<WriteLease>,
-    was_read: Cell<ReadLease>,
+    wrote: Cell<WriteCursor>,
+    was_read: Cell<ReadCursor>,
 }
 
 /// What the core, or the kernel itself, says of a call.
@@ -109,20 +109,21 @@ impl End {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
         let whole = (b.as_ptr() as usize, b.len());
         // SAFETY: an end is one thread's, and nothing below comes back here.
-        let (lease, quiet) = unsafe { (&mut *self.wrote.as_ptr(), &mut *self.quiet.as_ptr()) };
-        if let Some(inside) = quiet::write_again(self.me.tid, b.len(), quiet) {
+        let (cursor, shortcut) =
+            unsafe { (&mut *self.wrote.as_ptr(), &mut *self.shortcut.as_ptr()) };
+        if let Some(inside) = pass_through::write_again(self.me.tid, b.len(), shortcut) {
             return self.write_asleep(inside, fd, whole);
         }
-        if let Some(n) = quick::write(&self.me, ch, fd, whole, u64::MAX, lease) {
+        if let Some(n) = fast_path::write(&self.me, ch, fd, whole, u64::MAX, cursor) {
             return said(n);
         }
-        self.write_on(b, quiet)
+        self.write_on(b, shortcut)
     }
 
     #[inline(never)]
-    fn write_on(&self, b: &[u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
+    fn write_on(&self, b: &[u8], shortcut: &mut pass_through::Shortcut) -> io::Result<usize> {
         let (ch, fd) = (self.pipe.channel, self.pipe.w);
-        if let Some(inside) = quiet::write(&self.me, ch, b.len(), quiet) {
+        if let Some(inside) = pass_through::write(&self.me, ch, b.len(), shortcut) {
             return self.write_asleep(inside, fd, (b.as_ptr() as usize, b.len()));
         }
         let v = [Iov {
@@ -130,7 +131,7 @@ impl End {
             len: b.len(),
         }];
         let mut p = Progress {
-            at: Cursor::new(&v),
+            at: Buffers::new(&v),
             want: b.len(),
             done: 0,
         };
@@ -178,15 +179,16 @@ impl End {
     pub fn read(&self, b: &mut [u8]) -> io::Result<usize> {
         let whole = (b.as_mut_ptr() as usize, b.len());
         // SAFETY: as of a write.
-        let (lease, quiet) = unsafe { (&mut *self.was_read.as_ptr(), &mut *self.quiet.as_ptr()) };
-        if let Some(_inside) = quiet::read_again(self.me.tid, quiet) {
+        let (cursor, shortcut) =
+            unsafe { (&mut *self.was_read.as_ptr(), &mut *self.shortcut.as_ptr()) };
+        if let Some(_inside) = pass_through::read_again(self.me.tid, shortcut) {
             timer::pend();
             return said(Self::call(nr::READ, self.pipe.r, whole));
         }
-        if quick::read(&self.me, self.pipe.channel, whole, lease) {
+        if fast_path::read(&self.me, self.pipe.channel, whole, cursor) {
             return Ok(b.len());
         }
-        self.read_on(b, quiet)
+        self.read_on(b, shortcut)
     }
 
     /// The kernel's own read(2) or write(2), of so many bytes at an address.
@@ -200,7 +202,7 @@ impl End {
     #[inline]
     fn write_asleep(
         &self,
-        inside: quiet::Inside,
+        inside: pass_through::Inside,
         fd: usize,
         whole: (usize, usize),
     ) -> io::Result<usize> {
@@ -210,18 +212,18 @@ impl End {
     }
 
     #[inline(never)]
-    fn read_on(&self, b: &mut [u8], quiet: &mut quiet::Lease) -> io::Result<usize> {
+    fn read_on(&self, b: &mut [u8], shortcut: &mut pass_through::Shortcut) -> io::Result<usize> {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
         let (ch, fd) = (self.pipe.channel, self.pipe.r);
-        if let Some(_inside) = quiet::read(&self.me, ch, quiet) {
+        if let Some(_inside) = pass_through::read(&self.me, ch, shortcut) {
             timer::pend();
             return said(Self::call(nr::READ, fd, (v[0].base, v[0].len)));
         }
         let mut armed = Armed::NOT;
-        let step = read::read(&self.me, ch, fd, Cursor::new(&v), b.len(), 0, &mut armed);
+        let step = read::read(&self.me, ch, fd, Buffers::new(&v), b.len(), 0, &mut armed);
         let Step::Done(n) = step else {
             return self.asleep(step, armed, b);
         };
@@ -240,16 +242,16 @@ impl End {
             read::finish(me, ch, armed, n);
         }
         let done = done?;
-        if done == 0 || done == b.len() || ch.t().closed() {
+        if done == 0 || done == b.len() || ch.tail().closed() {
             return Ok(done);
         }
-        let was = ch.t().w();
+        let was = ch.tail().position();
         policy::let_publish(me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),
         }];
-        let mut at = Cursor::new(&v);
+        let mut at = Buffers::new(&v);
         at.advance(done);
         let mut armed = Armed::NOT;
         match read::read(me, ch, fd, at, b.len(), done, &mut armed) {

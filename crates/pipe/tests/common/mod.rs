@@ -6,11 +6,11 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, SLABS};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
-use byway_pipe::copy::{Cursor, Iov};
-use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, quick, read, write};
+use byway_pipe::{Caller, Step, fast_path, read, write};
 use byway_sys::{file, process};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub fn me(domain: Domain) -> Caller {
         spin: true,
         lend: true,
         handlers: false,
-        keeps: byway_sys::barrier::register(),
+        has_barriers: byway_sys::barrier::register(),
         resign: true,
         pull: || true,
         abandoned: |_, _| false,
@@ -113,14 +113,14 @@ impl Pipe {
 
     /// write(2), by a thread that has one lease for all that it writes to, as under the preload library.
     pub fn put(&self, b: &[u8]) -> isize {
-        thread_local!(static WROTE: RefCell<WriteLease> = const { RefCell::new(WriteLease::NONE) });
+        thread_local!(static WROTE: RefCell<WriteCursor> = const { RefCell::new(WriteCursor::NONE) });
         WROTE.with_borrow_mut(|lease| self.put_leased(b, lease))
     }
     /// The same by an end that has its own.
-    pub fn put_leased(&self, b: &[u8], lease: &mut WriteLease) -> isize {
+    pub fn put_leased(&self, b: &[u8], lease: &mut WriteCursor) -> isize {
         let me = self.me();
         let whole = (b.as_ptr() as usize, b.len());
-        if let Some(n) = quick::write(&me, self.ch, self.w, whole, u64::MAX, lease) {
+        if let Some(n) = fast_path::write(&me, self.ch, self.w, whole, u64::MAX, lease) {
             return n;
         }
         let v = [Iov {
@@ -128,7 +128,7 @@ impl Pipe {
             len: b.len(),
         }];
         let mut p = Progress {
-            at: Cursor::new(&v),
+            at: Buffers::new(&v),
             want: b.len(),
             done: 0,
         };
@@ -178,17 +178,17 @@ impl Pipe {
     }
     /// read(2), by a thread that has one end of each pipe.
     pub fn get(&self, b: &mut [u8]) -> isize {
-        thread_local!(static READ: RefCell<HashMap<usize, ReadLease>> = RefCell::default());
+        thread_local!(static READ: RefCell<HashMap<usize, ReadCursor>> = RefCell::default());
         READ.with_borrow_mut(|all| {
             let ch = &raw const *self.ch as usize;
-            self.get_leased(b, all.entry(ch).or_insert(ReadLease::NONE))
+            self.get_leased(b, all.entry(ch).or_insert(ReadCursor::NONE))
         })
     }
     /// The same by an end of the caller's.
-    pub fn get_leased(&self, b: &mut [u8], lease: &mut ReadLease) -> isize {
+    pub fn get_leased(&self, b: &mut [u8], lease: &mut ReadCursor) -> isize {
         let me = self.me();
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if quick::read(&me, self.ch, whole, lease) {
+        if fast_path::read(&me, self.ch, whole, lease) {
             return b.len() as isize;
         }
         let v = [Iov {
@@ -200,7 +200,7 @@ impl Pipe {
             &me,
             self.ch,
             self.r,
-            Cursor::new(&v),
+            Buffers::new(&v),
             b.len(),
             0,
             &mut armed,

@@ -147,13 +147,13 @@ fn who_waited_asks_for_the_line_of_its_answer() {
     let put = |p: &Pipe, b: [u8; 8]| {
         let w = &p.ch.writer.0;
         w.native_bytes.store(1 << 20, Relaxed);
-        w.bells.store(0, Relaxed);
+        w.lone_wakes.store(0, Relaxed);
         w.last.store(p.me().tid, Relaxed);
         w.alone_for.store(0, Relaxed);
         w.alone.store(1 << 30, Relaxed);
         assert_eq!(p.put(&b), 8);
     };
-    let may = to.me().keeps && to.cpus > 1;
+    let may = to.me().has_barriers && to.cpus > 1;
     let asked = AtomicBool::new(!may);
     thread::scope(|s| {
         s.spawn(|| {

@@ -33,9 +33,9 @@ pub(super) fn come_when_asked(me: &Caller) -> bool {
 
 /// T is about to be changed: its line, which the other side polls, takes longest to come.
 #[inline]
-pub fn expect_t(me: &Caller, ch: &Channel) {
+pub fn expect_tail(me: &Caller, ch: &Channel) {
     if come_when_asked(me) {
-        ch.expect_t();
+        ch.expect_tail();
     }
 }
 
@@ -57,11 +57,11 @@ fn ask(me: &Caller, slot: usize) {
         return;
     };
     if come_when_asked(me) {
-        ch.expect_t();
+        ch.expect_tail();
     } else {
         // A store is on its way while its thread goes on, as an instruction that asks is elsewhere. The next short write begins with
         // this one, and anybody may make it (beside.rs).
-        ch.beside().clear();
+        ch.inline_payload().clear();
     }
 }
 

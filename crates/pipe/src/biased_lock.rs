@@ -13,9 +13,9 @@
 //! before anything else. To everyone who does not take the lock a kept one is free.
 //! Not here: when it pays (policy.rs), the write (quick.rs), the barrier (crate sys).
 use crate::channel::Channel;
-use crate::lease::WriteLease;
+use crate::cursor::WriteCursor;
 use crate::lock::Patience;
-use crate::word::T;
+use crate::word::Tail;
 use crate::{Caller, policy};
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
 use byway_sys::{barrier, process};
@@ -29,7 +29,7 @@ pub fn number(me: &Caller, ch: &Channel) -> u32 {
 }
 
 /// The calling thread's place, for a lock to be kept. False: another living thread has it.
-pub fn place(me: &Caller) -> bool {
+pub fn claim_slot(me: &Caller) -> bool {
     let k = me.domain.thread_slot(me.tid);
     let now = k.tid.load(Relaxed);
     if now == me.tid {
@@ -62,29 +62,29 @@ pub struct Inside(&'static ThreadSlot);
 
 /// T, if the calling thread keeps its lock and nobody has asked for it.
 #[inline]
-pub fn remembered(me: &Caller, ch: &Channel) -> Option<T> {
-    let t = T(ch.writer.0.kept.load(Relaxed));
-    t.is_kept_by(me.tid).then_some(t)
+pub fn biased_tail(me: &Caller, ch: &Channel) -> Option<Tail> {
+    let t = Tail(ch.writer.0.biased_tail.load(Relaxed));
+    t.is_biased_to(me.tid).then_some(t)
 }
 
 /// T is about to become `t`: to be remembered, if it is kept then. Under the lock, or inside.
 #[inline]
-pub fn remember(ch: &Channel, t: T) {
-    if t.keeper() != 0 {
+pub fn remember(ch: &Channel, t: Tail) {
+    if t.bias_owner() != 0 {
         // EDGE E7: before the CAS on T, and so before whoever takes the lock after it takes this away.
-        ch.writer.0.kept.store(t.0, Relaxed);
+        ch.writer.0.biased_tail.store(t.0, Relaxed);
     }
 }
 
 /// T did not become what was remembered, or its lock was taken.
 #[inline]
 pub fn forget(ch: &Channel) {
-    ch.writer.0.kept.store(0, Relaxed);
+    ch.writer.0.biased_tail.store(0, Relaxed);
 }
 
 /// Comes in, and what T is. `None`: this thread does not keep the lock any more.
 #[inline]
-pub fn enter(me: &Caller, ch: &Channel) -> Option<(Inside, T)> {
+pub fn enter(me: &Caller, ch: &Channel) -> Option<(Inside, Tail)> {
     let k = me.domain.thread_slot(me.tid);
     if k.tid.load(Relaxed) != me.tid {
         // T speaks of one who had our id and died, and whose place another has since.
@@ -94,19 +94,19 @@ pub fn enter(me: &Caller, ch: &Channel) -> Option<(Inside, T)> {
     // EDGE E7: said before the look; between CPUs the other's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(k);
-    Some((inside, remembered(me, ch)?))
+    Some((inside, biased_tail(me, ch)?))
 }
 
 /// Comes in as one who was here last.
 #[inline]
-pub(crate) fn enter_again(ch: &Channel, lease: &WriteLease) -> Option<Inside> {
-    let k = lease.keeper?;
-    k.wrote.store(lease.number, Relaxed);
-    k.inside.store(lease.number, Relaxed);
+pub(crate) fn enter_again(ch: &Channel, cursor: &WriteCursor) -> Option<Inside> {
+    let k = cursor.slot?;
+    k.wrote.store(cursor.number, Relaxed);
+    k.inside.store(cursor.number, Relaxed);
     // EDGE E7: as above.
     compiler_fence(SeqCst);
     let inside = Inside(k);
-    (ch.writer.0.kept.load(Relaxed) == lease.t.0).then_some(inside)
+    (ch.writer.0.biased_tail.load(Relaxed) == cursor.t.0).then_some(inside)
 }
 
 impl Drop for Inside {
@@ -119,12 +119,12 @@ impl Drop for Inside {
 
 /// The lock was taken by a CAS from `t`: whoever kept it has left when this returns. True if that was another living thread.
 #[inline]
-pub fn leave(me: &Caller, ch: &Channel, t: T) -> bool {
-    if t.keeper() == 0 {
+pub fn evict(me: &Caller, ch: &Channel, t: Tail) -> bool {
+    if t.bias_owner() == 0 {
         return false;
     }
     forget(ch);
-    let lives = t.keeper() != me.tid && wait(me, ch, t.keeper());
+    let lives = t.bias_owner() != me.tid && wait(me, ch, t.bias_owner());
     // One that was killed between `kept` and its CAS has left there what T was to be.
     forget(ch);
     lives
@@ -132,46 +132,46 @@ pub fn leave(me: &Caller, ch: &Channel, t: T) -> bool {
 
 /// As [`leave`], by one who wants to write, or to give the channel back: it is to be kept less soon.
 #[inline]
-pub fn revoke(me: &Caller, ch: &Channel, t: T) {
-    if leave(me, ch, t) {
-        policy::revoked(&ch.writer);
+pub fn revoke(me: &Caller, ch: &Channel, t: Tail) {
+    if evict(me, ch, t) {
+        policy::on_revoke(&ch.writer);
     }
 }
 
 /// False: it is dead.
 #[cold]
-fn wait(me: &Caller, ch: &Channel, keeper: u32) -> bool {
-    if process::is_dead(keeper) {
+fn wait(me: &Caller, ch: &Channel, owner: u32) -> bool {
+    if process::is_dead(owner) {
         return false;
     }
     // EDGE E7: our CAS on T, and what was taken away, before the looks at `inside`.
     barrier::everywhere();
-    wait_for(me, ch, keeper);
+    wait_for(me, ch, owner);
     true
 }
 
 /// Whoever keeps, or kept, the lock has left when this returns.
 #[cold]
-pub fn leave_all(me: &Caller, ch: &Channel) {
+pub fn evict_all(me: &Caller, ch: &Channel) {
     forget(ch);
     // EDGE E7: as above.
     barrier::everywhere();
     for place in 0..THREAD_SLOTS as u32 {
-        let keeper = me.domain.thread_slot(place).tid.load(Relaxed);
-        if keeper != 0 && keeper != me.tid {
-            wait_for(me, ch, keeper);
+        let owner = me.domain.thread_slot(place).tid.load(Relaxed);
+        if owner != 0 && owner != me.tid {
+            wait_for(me, ch, owner);
         }
     }
     // As in `leave`.
     forget(ch);
 }
 
-fn wait_for(me: &Caller, ch: &Channel, keeper: u32) {
-    let (k, mut p) = (me.domain.thread_slot(keeper), Patience::new());
+fn wait_for(me: &Caller, ch: &Channel, owner: u32) {
+    let (k, mut p) = (me.domain.thread_slot(owner), Patience::new());
     // EDGE E7: its copy comes before ours. A place that another has now was a dead one's.
     let here = number(me, ch);
-    while k.inside.load(Acquire) == here && k.tid.load(Relaxed) == keeper {
-        if p.wait(me.cpus) && process::is_dead(keeper) {
+    while k.inside.load(Acquire) == here && k.tid.load(Relaxed) == owner {
+        if p.wait(me.cpus) && process::is_dead(owner) {
             // RELAXED: that nobody waits for whoever has its id next.
             let _ = k.inside.compare_exchange(here, 0, Relaxed, Relaxed);
             return;

@@ -6,17 +6,17 @@
 //! behind R still is, and has its memory. A lease is the process's own: nothing that a peer writes moves an address in it.
 //! Not here: what else is asked before each write and read, and the steps that make them count (quick.rs).
 use crate::Caller;
+use crate::biased_lock;
 use crate::channel::Channel;
-use crate::kept;
 use crate::ring::{Ring, SLACK};
-use crate::word::{H, T};
+use crate::word::{Head, Tail};
 use byway_mem::layout::ThreadSlot;
 
 /// A keeper's. One belongs to each end that writes.
 #[derive(Clone, Copy)]
-pub struct WriteLease {
+pub struct WriteCursor {
     /// T as the last write left it.
-    pub(crate) t: T,
+    pub(crate) t: Tail,
     /// Bytes that the channel had carried then: T alone would come again with its 32 bits of W.
     carried: u64,
     /// Where the next byte goes, its position, and how many may come before all is asked anew.
@@ -25,24 +25,24 @@ pub struct WriteLease {
     room: u32,
     /// The channel's number, and the keeper's place (kept.rs).
     pub(crate) number: u32,
-    pub(crate) keeper: Option<&'static ThreadSlot>,
+    pub(crate) slot: Option<&'static ThreadSlot>,
 }
 
 // SAFETY: the address is one of the domain, which every thread may know; whether a thread may write there T says.
-unsafe impl Send for WriteLease {}
+unsafe impl Send for WriteCursor {}
 // SAFETY: as above; it changes through `&mut` alone.
-unsafe impl Sync for WriteLease {}
+unsafe impl Sync for WriteCursor {}
 
-impl WriteLease {
+impl WriteCursor {
     /// None.
-    pub const NONE: WriteLease = WriteLease {
-        t: T(0),
+    pub const NONE: WriteCursor = WriteCursor {
+        t: Tail(0),
         carried: 0,
         to: core::ptr::null_mut(),
         pos: 0,
         room: 0,
         number: 0,
-        keeper: None,
+        slot: None,
     };
 
     /// How many bytes may be written by it, if nobody else comes in between.
@@ -57,27 +57,27 @@ impl WriteLease {
         me: &Caller,
         ch: &Channel,
         ring: Ring,
-        t: T,
+        t: Tail,
         (to, run): (*mut u8, usize),
         pos: u64,
         left: u64,
-    ) -> WriteLease {
-        if t.keeper() == 0 {
-            return WriteLease::NONE;
+    ) -> WriteCursor {
+        if t.bias_owner() == 0 {
+            return WriteCursor::NONE;
         }
         // Behind each write there is memory for a pump.
         let spare = match ring.has(pos.wrapping_add(run as u64 + SLACK - 1)) {
             true => 0,
             false => SLACK as usize,
         };
-        WriteLease {
+        WriteCursor {
             t,
             carried: ch.writer.0.counted(),
             to,
             pos,
             room: left.min(run.saturating_sub(spare) as u64) as u32,
-            number: kept::number(me, ch),
-            keeper: Some(me.domain.thread_slot(me.tid)),
+            number: biased_lock::number(me, ch),
+            slot: Some(me.domain.thread_slot(me.tid)),
         }
     }
 
@@ -87,8 +87,8 @@ impl WriteLease {
     pub(crate) fn covers(&mut self, me: &Caller, ch: &Channel, (n, most): (usize, u64)) -> bool {
         let may = n <= self.room as usize
             && most == u64::MAX
-            && self.number == kept::number(me, ch)
-            && self.t.is_kept_by(me.tid)
+            && self.number == biased_lock::number(me, ch)
+            && self.t.is_biased_to(me.tid)
             && self.carried == ch.writer.0.counted();
         if !may {
             // All is asked anew.
@@ -109,39 +109,39 @@ impl WriteLease {
 
 /// A reader's. One belongs to each end that reads, and ends with it: the pipe is the same as long as somebody has it open.
 #[derive(Clone, Copy)]
-pub struct ReadLease {
+pub struct ReadCursor {
     /// H as the last read left it.
-    h: H,
+    h: Head,
     /// Where the byte at R is, and how many are published from there on, in one piece.
     from: *const u8,
     run: u32,
 }
 
 // SAFETY: as of a `WriteLease`; what is read there counts only if R still stands then.
-unsafe impl Send for ReadLease {}
+unsafe impl Send for ReadCursor {}
 // SAFETY: as above.
-unsafe impl Sync for ReadLease {}
+unsafe impl Sync for ReadCursor {}
 
-impl ReadLease {
+impl ReadCursor {
     /// None.
-    pub const NONE: ReadLease = ReadLease {
-        h: H(0),
+    pub const NONE: ReadCursor = ReadCursor {
+        h: Head(0),
         from: core::ptr::null(),
         run: 0,
     };
 
     /// After a read that left R at `r`, whose byte is at `from`, the first of `run` that are published.
     #[inline]
-    pub(crate) fn after(r: u64, from: *const u8, run: usize) -> ReadLease {
-        ReadLease {
-            h: H::free(r),
+    pub(crate) fn after(r: u64, from: *const u8, run: usize) -> ReadCursor {
+        ReadCursor {
+            h: Head::free(r),
             from,
             run: run as u32,
         }
     }
     /// What it names, if it holds under `h`, and that is `n` bytes at least.
     #[inline]
-    pub(crate) fn bytes(&self, h: H, n: usize) -> Option<(*const u8, usize)> {
+    pub(crate) fn bytes(&self, h: Head, n: usize) -> Option<(*const u8, usize)> {
         (h == self.h && n <= self.run as usize).then_some((self.from, self.run as usize))
     }
 }

@@ -5,7 +5,7 @@
 mod common;
 use byway_pipe::channel::Channel;
 use byway_pipe::channel::PIPE_BUF;
-use byway_pipe::quiet::{self, Inside, Lease, WRITES};
+use byway_pipe::pass_through::{self, Inside, Shortcut, WRITES};
 use byway_pipe::{Caller, policy};
 use common::{Pipe, pipe};
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,33 +24,35 @@ fn hushed() -> Pipe {
         });
         // HOT_OPS and IN_VAIN of policy.rs, and to spare.
         for _ in 0..200 {
-            while !p.ch.t().is_quiet() && (p.ch.t().nsl() == 0 || p.ch.t().rung()) {
+            while !p.ch.tail().passes_through()
+                && (p.ch.tail().sleepers() == 0 || p.ch.tail().woken())
+            {
                 std::thread::sleep(Duration::from_micros(20));
             }
             assert_eq!(p.put(&[0]), 1);
         }
         assert_eq!(p.put(&[1]), 1);
-        assert!(p.ch.t().is_quiet());
+        assert!(p.ch.tail().passes_through());
     });
-    assert!(p.ch.t().closed());
+    assert!(p.ch.tail().closed());
     p
 }
 
 /// Asked by an end that remembers nothing.
 fn read(me: &Caller, ch: &'static Channel) -> Option<Inside> {
-    let mut lease = Lease::NONE;
-    quiet::read(me, ch, &mut lease)
+    let mut lease = Shortcut::NONE;
+    pass_through::read(me, ch, &mut lease)
 }
 fn write(me: &Caller, ch: &'static Channel, n: usize) -> Option<Inside> {
-    let mut lease = Lease::NONE;
-    quiet::write(me, ch, n, &mut lease)
+    let mut lease = Shortcut::NONE;
+    pass_through::write(me, ch, n, &mut lease)
 }
 
 /// Small writes, each read at once by the kernel, until the ring is open. How many; `None`: it did not open.
 fn until_open(p: &Pipe) -> Option<usize> {
     for n in 0..MANY {
         assert_eq!(p.put(&[7]), 1);
-        if !p.ch.t().closed() {
+        if !p.ch.tail().closed() {
             return Some(n);
         }
         assert_eq!(p.get(&mut [0]), 1);
@@ -64,7 +66,7 @@ fn a_stream_opens_it_again() {
     let n = until_open(&p).expect("open");
     // Those in `hushed` count too.
     assert!(n > 500, "after {n} writes");
-    assert!(!p.ch.t().is_quiet());
+    assert!(!p.ch.tail().passes_through());
     let mut b = [0];
     assert_eq!((p.get(&mut b), b), (1, [7]));
 }
@@ -85,7 +87,7 @@ fn not_under_one_who_is_inside() {
         told.recv().unwrap();
         assert_eq!(until_open(p), None);
         // Counted from here on, whatever is still inside.
-        assert!(!p.ch.t().is_quiet());
+        assert!(!p.ch.tail().passes_through());
         drop(go);
     });
     assert!(until_open(&p).is_some());
@@ -117,7 +119,10 @@ fn one_call_of_a_thread_at_a_time() {
 fn writes_are_counted_in_the_end() {
     let p = hushed();
     let me = p.me();
-    assert!(write(&me, p.ch, quiet::MOST + 1).is_none(), "only little");
+    assert!(
+        write(&me, p.ch, pass_through::MOST + 1).is_none(),
+        "only little"
+    );
     let before = (0..10 * WRITES).take_while(|_| write(&me, p.ch, 1).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert_eq!(p.put(&[1]), 1);
@@ -134,45 +139,46 @@ fn writes_are_counted_in_the_end() {
 #[test]
 fn a_lease_ends_with_the_quiet() {
     let p = hushed();
-    let (me, mut lease) = (p.me(), Lease::NONE);
-    assert!(quiet::read_again(me.tid, &mut lease).is_none());
-    assert!(quiet::read(&me, p.ch, &mut lease).is_some());
+    let (me, mut lease) = (p.me(), Shortcut::NONE);
+    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
+    assert!(pass_through::read(&me, p.ch, &mut lease).is_some());
     for _ in 0..3 {
-        assert!(quiet::read_again(me.tid, &mut lease).is_some());
+        assert!(pass_through::read_again(me.tid, &mut lease).is_some());
     }
-    let mut writes = Lease::NONE;
-    let before = (0..10 * WRITES).take_while(|_| quiet::write(&me, p.ch, 1, &mut writes).is_some());
+    let mut writes = Shortcut::NONE;
+    let before =
+        (0..10 * WRITES).take_while(|_| pass_through::write(&me, p.ch, 1, &mut writes).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert!(until_open(&p).is_some());
-    assert!(quiet::read_again(me.tid, &mut lease).is_none());
-    assert!(quiet::write(&me, p.ch, 1, &mut writes).is_none());
+    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
+    assert!(pass_through::write(&me, p.ch, 1, &mut writes).is_none());
     // Not while it is open, nor by what it was: for good.
-    assert!(quiet::read_again(me.tid, &mut lease).is_none());
+    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
 }
 
 #[test]
 fn a_lease_is_its_threads_own() {
     let p = hushed();
-    let mut lease = Lease::NONE;
-    let inside = quiet::read(&p.me(), p.ch, &mut lease).expect("quiet");
+    let mut lease = Shortcut::NONE;
+    let inside = pass_through::read(&p.me(), p.ch, &mut lease).expect("quiet");
     drop(inside);
     std::thread::scope(|s| {
         let (p, mut copy) = (&p, lease);
-        let other = s.spawn(move || quiet::read_again(p.me().tid, &mut copy).is_some());
+        let other = s.spawn(move || pass_through::read_again(p.me().tid, &mut copy).is_some());
         assert!(!other.join().unwrap());
     });
-    assert!(quiet::read_again(p.me().tid, &mut lease).is_some());
+    assert!(pass_through::read_again(p.me().tid, &mut lease).is_some());
 }
 
 /// How many writes of `n` bytes that each wake a reader it takes until the ring is left, if it is; `flows`: after so many one wakes nobody.
 fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
     let (me, w) = (p.me(), &p.ch.writer);
     for i in 1..1000 {
-        if policy::rang(&me, p.ch, n) {
+        if policy::on_wake(&me, p.ch, n) {
             return Some(i);
         }
         if flows.is_some_and(|f| i % f == 0) {
-            policy::flowed(&me, w, n);
+            policy::on_flow(&me, w, n);
         }
     }
     None
@@ -191,8 +197,8 @@ fn left_where_a_stranger_wants_the_one_cpu() {
         (1, false, PIPE_BUF, Some(64)),
         (1, false, PIPE_BUF + 1, None),
         (1, true, PIPE_BUF + 1, Some(64)),
-        (1, true, quiet::MOST, Some(64)),
-        (1, true, quiet::MOST + 1, None),
+        (1, true, pass_through::MOST, Some(64)),
+        (1, true, pass_through::MOST + 1, None),
         (2, true, PIPE_BUF + 1, None),
         (2, true, PIPE_BUF, Some(64)),
     ] {
@@ -222,10 +228,10 @@ fn a_strangers_rest_is_no_news() {
     let worth = || p.ch.writer.0.worth.load(Relaxed);
     for wanted in [1 << 10, 1 << 12] {
         wants(u64::MAX);
-        assert_eq!(bells_until_left(&p, quiet::MOST, None), Some(64));
+        assert_eq!(bells_until_left(&p, pass_through::MOST, None), Some(64));
         assert_eq!(worth(), wanted);
         wants(0);
-        assert_eq!(bells_until_left(&p, quiet::MOST, None), None);
+        assert_eq!(bells_until_left(&p, pass_through::MOST, None), None);
         assert_eq!(worth(), wanted);
     }
 }
@@ -243,7 +249,7 @@ fn what_was_in_vain_is_remembered() {
     let flow = |bytes: usize| {
         for _ in 0..bytes / 1024 {
             w.0.count(1024);
-            policy::flowed(&me, w, 1024);
+            policy::on_flow(&me, w, 1024);
         }
     };
     flow(1000 << 10);

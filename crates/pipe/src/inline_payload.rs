@@ -9,7 +9,7 @@
 //! clear it: then the ring has the bytes. What a writer left that lost the lock, or was killed, before its CAS is never W's: the next to
 //! publish clears it.
 //! Not here: when W moves (write.rs), what K holds (a place that is set comes first).
-use crate::channel::Beside;
+use crate::channel::InlinePayload;
 use crate::word::POS;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
@@ -20,7 +20,7 @@ pub const MOST: usize = 48;
 /// Length, plus one, above the position.
 const LEN: u32 = 40;
 
-impl Beside {
+impl InlinePayload {
     /// Puts the `n` bytes of position `pos` here by `fill`. Under the lock, before the CAS that publishes them.
     #[inline]
     pub(crate) fn put(&self, pos: u64, n: usize, fill: impl Fn(*mut u8)) {
@@ -48,7 +48,7 @@ impl Beside {
         let n = (stamp >> LEN).wrapping_sub(1);
         let ours = stamp & POS == r & POS && n <= there.min(MOST as u64);
         ours.then_some(Look {
-            beside: self,
+            payload: self,
             stamp,
             len: n as usize,
         })
@@ -58,7 +58,7 @@ impl Beside {
 /// Bytes that stand beside T, as long as nobody takes them away.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
-    beside: &'a Beside,
+    payload: &'a InlinePayload,
     stamp: u64,
     len: usize,
 }
@@ -72,7 +72,7 @@ impl Look<'_> {
     /// The first eight.
     #[inline]
     pub(crate) fn first(&self) -> [u8; 8] {
-        self.beside.bytes[0].load(Relaxed).to_ne_bytes()
+        self.payload.bytes[0].load(Relaxed).to_ne_bytes()
     }
     /// Copies `n` of them, from word `skip` on, to `to`. False: they were taken away meanwhile, nothing counts.
     ///
@@ -82,7 +82,7 @@ impl Look<'_> {
     /// `n` bytes at `to` may be written.
     #[inline]
     pub(crate) unsafe fn copy(&self, skip: usize, to: *mut u8, n: usize) -> bool {
-        for (i, word) in self.beside.bytes.iter().skip(skip).enumerate() {
+        for (i, word) in self.payload.bytes.iter().skip(skip).enumerate() {
             let (word, at) = (word.load(Relaxed).to_ne_bytes(), 8 * i);
             // SAFETY: the caller's promise; no further than `n`.
             unsafe {
@@ -95,6 +95,6 @@ impl Look<'_> {
         }
         // EDGE E8: and after them.
         fence(Acquire);
-        self.beside.stamp.load(Relaxed) == self.stamp
+        self.payload.stamp.load(Relaxed) == self.stamp
     }
 }

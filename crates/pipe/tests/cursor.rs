@@ -3,7 +3,7 @@
 //! Not here: threads and processes, which all have leases (stream.rs, kept.rs); nonsense in the slot (hostile.rs).
 mod common;
 use byway_pipe::channel::Reason;
-use byway_pipe::lease::{ReadLease, WriteLease};
+use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file};
 use common::{Pipe, pipe, pipe_in};
@@ -36,8 +36,8 @@ fn long_written(p: &Pipe) {
 }
 
 /// A lease of the keeper, which is the calling thread. Now and then a write goes another way, and brings none.
-fn lease(p: &Pipe) -> WriteLease {
-    let mut lease = WriteLease::NONE;
+fn lease(p: &Pipe) -> WriteCursor {
+    let mut lease = WriteCursor::NONE;
     for _ in 0..1000 {
         assert_eq!(p.put_leased(&[0; 64], &mut lease), 64);
         assert_eq!(p.get(&mut [0; 64]), 64);
@@ -63,7 +63,7 @@ fn a_keeper_has_one() {
     for n in 1..=2 {
         assert_eq!(p.put_leased(&[n; 64], &mut lease), 64);
     }
-    let (mut b, mut read) = ([0; 32], ReadLease::NONE);
+    let (mut b, mut read) = ([0; 32], ReadCursor::NONE);
     for want in [1, 1, 2, 2] {
         assert_eq!(p.get_leased(&mut b, &mut read), 32);
         assert_eq!(b, [want; 32]);
@@ -95,7 +95,7 @@ fn a_look_for_the_reader_leaves_it_and_finds_that_there_is_none() {
         std::io::Error::last_os_error().kind(),
         std::io::ErrorKind::BrokenPipe
     );
-    assert!(p.ch.t().closed());
+    assert!(p.ch.tail().closed());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn of_one_channel_is_none_of_another() {
     let p = kept();
     let q = pipe_in(p.d);
     long_written(&q);
-    let mut lease = WriteLease::NONE;
+    let mut lease = WriteCursor::NONE;
     for n in 0..200u8 {
         let (first, second) = if n % 3 == 0 { (&p, &q) } else { (&q, &p) };
         assert_eq!(first.put_leased(&[n; 40], &mut lease), 40);
@@ -157,8 +157,8 @@ fn in_any_order() {
         let p = kept();
         let me = p.me();
         let mut x = seed * 0x9E37_79B9;
-        let mut wrote = [WriteLease::NONE; 3];
-        let mut read = [ReadLease::NONE; 3];
+        let mut wrote = [WriteCursor::NONE; 3];
+        let mut read = [ReadCursor::NONE; 3];
         let mut there = VecDeque::new();
         let (mut next, mut leased) = (0u32, 0);
         for _ in 0..4000 {

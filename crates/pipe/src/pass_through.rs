@@ -13,9 +13,9 @@
 //! handler that comes over it is counted in T.
 //! Not here: when a ring is left (policy.rs), the call itself; the library's way here, in assembly, does what `read` and `write` do
 //! (preload, entry.rs).
+use crate::biased_lock::{self, number};
 use crate::channel::Channel;
-use crate::kept::{self, number};
-use crate::word::T;
+use crate::word::Tail;
 use crate::{Caller, handback, policy};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
@@ -37,10 +37,10 @@ impl Inside {
     /// Of a write: it is over, and `n` is what it said. On one CPU whom it woke has the CPU now.
     #[inline]
     pub fn wrote(self, n: Ret) {
-        let Found { keeper, apart, .. } = self.0;
+        let Found { slot, apart, .. } = self.0;
         drop(self);
         if apart != 0 && n > 0 {
-            policy::hand_over(keeper, apart);
+            policy::hand_over(slot, apart);
         }
     }
 }
@@ -49,27 +49,27 @@ impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
         // EDGE E9: what the call did comes before its end.
-        self.0.keeper.quiet.store(0, Release);
+        self.0.slot.quiet.store(0, Release);
     }
 }
 
 /// What an end's last quiet call found out, for its next one: the thread's own line, where T stands, and the channel's number. After a
 /// sleep each line on the way there is one more to wait for.
 #[derive(Clone, Copy)]
-pub struct Lease(Option<Found>);
+pub struct Shortcut(Option<Found>);
 
 #[derive(Clone, Copy)]
 struct Found {
-    keeper: &'static ThreadSlot,
+    slot: &'static ThreadSlot,
     channel: &'static Channel,
     number: u32,
     /// Of writes, as policy.rs has it.
     apart: u32,
 }
 
-impl Lease {
+impl Shortcut {
     /// None.
-    pub const NONE: Lease = Lease(None);
+    pub const NONE: Shortcut = Shortcut(None);
 
     /// Whether it may hold.
     #[inline]
@@ -80,63 +80,68 @@ impl Lease {
 
 impl Found {
     fn by(me: &Caller, channel: &'static Channel, writes: bool) -> Option<Found> {
-        let keeper = place(me)?;
+        let slot = place(me)?;
         Some(Found {
-            keeper,
+            slot,
             channel,
             number: number(me, channel),
             // Who reads wakes nobody, and need not ask the kernel.
-            apart: if writes { policy::apart(me, keeper) } else { 0 },
+            apart: if writes { policy::apart(me, slot) } else { 0 },
         })
     }
 }
 
 /// Whether the caller may make its own read(2) now: it is inside until the result is dropped.
 #[inline]
-pub fn read(me: &Caller, ch: &'static Channel, lease: &mut Lease) -> Option<Inside> {
-    if lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Found::by(me, ch, false);
+pub fn read(me: &Caller, ch: &'static Channel, shortcut: &mut Shortcut) -> Option<Inside> {
+    if shortcut.0.is_none() && ch.tail().passes_through() {
+        shortcut.0 = Found::by(me, ch, false);
     }
-    read_again(me.tid, lease)
+    read_again(me.tid, shortcut)
 }
 
 /// The same of an end whose last read was quiet. To be asked first: elsewhere it looks at nothing.
 #[inline]
-pub fn read_again(tid: u32, lease: &mut Lease) -> Option<Inside> {
-    let inside = enter(tid, lease.0?);
+pub fn read_again(tid: u32, shortcut: &mut Shortcut) -> Option<Inside> {
+    let inside = enter(tid, shortcut.0?);
     if inside.is_none() {
-        *lease = Lease::NONE;
+        *shortcut = Shortcut::NONE;
     }
     inside
 }
 
 /// As `read`, for a write(2) of `n` bytes. Who is told EAGAIN sets `full`, as `write::finish` does.
 #[inline]
-pub fn write(me: &Caller, ch: &'static Channel, n: usize, lease: &mut Lease) -> Option<Inside> {
+pub fn write(
+    me: &Caller,
+    ch: &'static Channel,
+    n: usize,
+    shortcut: &mut Shortcut,
+) -> Option<Inside> {
     // Elsewhere T, which a reader polls, is not looked at for this.
     let may = n <= MOST && ch.writer.0.native_ops.load(Relaxed) != 0;
-    if may && lease.0.is_none() && ch.t().is_quiet() {
-        lease.0 = Found::by(me, ch, true);
+    if may && shortcut.0.is_none() && ch.tail().passes_through() {
+        shortcut.0 = Found::by(me, ch, true);
     }
-    write_again(me.tid, n, lease)
+    write_again(me.tid, n, shortcut)
 }
 
 /// As `read_again`.
 #[inline]
-pub fn write_again(tid: u32, n: usize, lease: &mut Lease) -> Option<Inside> {
-    let k = lease.0?.keeper;
+pub fn write_again(tid: u32, n: usize, shortcut: &mut Shortcut) -> Option<Inside> {
+    let k = shortcut.0?.slot;
     let made = k.writes.load(Relaxed);
     if k.tid.load(Relaxed) != tid || n > MOST || made >= WRITES {
-        *lease = Lease::NONE;
+        *shortcut = Shortcut::NONE;
         return None;
     }
     k.writes.store(made + 1, Relaxed);
-    read_again(tid, lease)
+    read_again(tid, shortcut)
 }
 
 #[inline]
 fn enter(tid: u32, found: Found) -> Option<Inside> {
-    let k = found.keeper;
+    let k = found.slot;
     // Another's: the lease came over a fork, or with its end from another thread. Not 0: a handler over such a call.
     if k.tid.load(Relaxed) != tid || k.quiet.load(Relaxed) != 0 {
         return None;
@@ -145,14 +150,14 @@ fn enter(tid: u32, found: Found) -> Option<Inside> {
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(found);
-    found.channel.t().is_quiet().then_some(inside)
+    found.channel.tail().passes_through().then_some(inside)
 }
 
 /// The calling thread's place, if barriers reach it.
 #[inline]
 pub fn place(me: &Caller) -> Option<&'static ThreadSlot> {
     let k = me.domain.thread_slot(me.tid);
-    (me.keeps && (k.tid.load(Relaxed) == me.tid || kept::place(me))).then_some(k)
+    (me.has_barriers && (k.tid.load(Relaxed) == me.tid || biased_lock::claim_slot(me))).then_some(k)
 }
 
 /// The thread's writes that were not counted until now.
@@ -174,12 +179,12 @@ pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
     if ch.is_fifo() {
         return;
     }
-    let mut t = ch.t();
+    let mut t = ch.tail();
     // Not while somebody opens it.
-    while t.closed() && t.wl() == 0 {
+    while t.closed() && t.lock_owner() == 0 {
         ch.facts.0.quiet.store(1, Relaxed);
         // EDGE E9: an opener that takes the lock after it looks for callers.
-        match ch.cas_t(t, t.with(T::QUIET)) {
+        match ch.cas_tail(t, t.with(Tail::PASS_THROUGH)) {
             Ok(()) => return,
             Err(now) => t = now,
         }

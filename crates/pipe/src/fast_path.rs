@@ -5,13 +5,13 @@
 //! Not here: everything else: waiting, K, the ring's ends, signal handlers; a short write that wakes a reader (bell.rs).
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, TAKEN, move_lines, move_short};
-use crate::lease::{ReadLease, WriteLease};
+use crate::cursor::{ReadCursor, WriteCursor};
 use crate::policy::Lines;
-use crate::record::{HEAD, Head};
+use crate::record::{HEAD, RecordHead};
 use crate::ring::SLACK;
-use crate::word::{H, T};
+use crate::word::{Head, Tail};
 use crate::write::{is_anothers, publish};
-use crate::{Caller, bell, beside, kept, policy};
+use crate::{Caller, biased_lock, inline_payload, policy, wake};
 use byway_sys::errno::Ret;
 use byway_sys::{file, line};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -50,17 +50,17 @@ pub fn write(
     fd: usize,
     (from, n): (usize, usize),
     most: u64,
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
 ) -> Option<Ret> {
     let may = || (me.access)(from, n, false);
     // SAFETY: `may` was asked before; the places are the caller's.
     let fill = |to| unsafe { move_short(to, from as *const u8, n) };
-    if !lease.covers(me, ch, (n, most))
-        && let Some(t) = policy::to_ring(me, ch, n)
+    if !cursor.covers(me, ch, (n, most))
+        && let Some(t) = policy::tail_to_wake(me, ch, n)
     {
-        return bell::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
+        return wake::short(me, ch, fd, t, &[Iov { base: from, len: n }], n);
     }
-    write_by(me, ch, fd, (n, most), lease, may, fill).then_some(n as Ret)
+    write_by(me, ch, fd, (n, most), cursor, may, fill).then_some(n as Ret)
 }
 
 /// The same of a record: its head, and the bytes behind it.
@@ -72,7 +72,7 @@ pub fn record(
     head: [u8; HEAD],
     b: &[u8],
     most: u64,
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
 ) -> Option<Ret> {
     let n = HEAD + b.len();
     let fill = |to: *mut u8| {
@@ -82,16 +82,16 @@ pub fn record(
             move_short(to.add(HEAD), b.as_ptr(), b.len());
         }
     };
-    if !lease.covers(me, ch, (n, most))
-        && let Some(t) = policy::to_ring(me, ch, n)
+    if !cursor.covers(me, ch, (n, most))
+        && let Some(t) = policy::tail_to_wake(me, ch, n)
     {
         let v = [&head[..], b].map(|s| Iov {
             base: s.as_ptr() as usize,
             len: s.len(),
         });
-        return bell::short(me, ch, fd, t, &v, n);
+        return wake::short(me, ch, fd, t, &v, n);
     }
-    write_by(me, ch, fd, (n, most), lease, || true, fill).then_some(n as Ret)
+    write_by(me, ch, fd, (n, most), cursor, || true, fill).then_some(n as Ret)
 }
 
 /// A write of `n` bytes that `fill` puts into their places, if it `may`; by the lease, if that has not ended.
@@ -101,18 +101,18 @@ fn write_by(
     ch: &Channel,
     fd: usize,
     (n, most): (usize, u64),
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
     may: impl Fn() -> bool,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    let is_leased = lease.room() > 0;
+    let has_cursor = cursor.room() > 0;
     if n > PIPE_BUF {
         // One that is the kernel's is not worth what is asked below.
         if n > policy::whole(me) || ch.writer.0.native_ops.load(Relaxed) != 0 {
             return false;
         }
     } else {
-        policy::expect_t(me, ch);
+        policy::expect_tail(me, ch);
     }
     if me.handlers {
         return false;
@@ -124,17 +124,17 @@ fn write_by(
     if ch.is_fifo() && is_anothers(me, ch, fd, look) || !may() {
         return false;
     }
-    if is_leased {
-        return leased(me, ch, n, lease, fill);
+    if has_cursor {
+        return by_cursor(me, ch, n, cursor, fill);
     }
-    if me.keeps && kept::remembered(me, ch).is_some() {
-        let Some((_inside, t)) = kept::enter(me, ch) else {
+    if me.has_barriers && biased_lock::biased_tail(me, ch).is_some() {
+        let Some((_inside, t)) = biased_lock::enter(me, ch) else {
             return false;
         };
-        return append(me, ch, t, t, (n, most), lease, fill);
+        return append(me, ch, t, t, (n, most), cursor, fill);
     }
-    let t = ch.t();
-    t.is_idle() && first(me, ch, t, (n, most), lease, fill)
+    let t = ch.tail();
+    t.is_idle() && first(me, ch, t, (n, most), cursor, fill)
 }
 
 /// The look that is due. `write` would take the lock for it, and a keeper's lease would end.
@@ -151,32 +151,32 @@ fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
 
 /// The same by a keeper, whose lease covers it.
 #[inline]
-fn leased(
+fn by_cursor(
     me: &Caller,
     ch: &Channel,
     n: usize,
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    let Some(_inside) = kept::enter_again(ch, lease) else {
+    let Some(_inside) = biased_lock::enter_again(ch, cursor) else {
         return false;
     };
-    let began = policy::begins(me, lease.pos, n);
-    fetch_to_write(lease.to.wrapping_add(AHEAD), n);
+    let began = policy::begins(me, cursor.pos, n);
+    fetch_to_write(cursor.to.wrapping_add(AHEAD), n);
     // The room was free when it was leased, and is ours by the lock.
-    fill(lease.to);
-    let beside = n <= beside::MOST;
-    if beside {
-        ch.beside().put(lease.pos, n, fill);
+    fill(cursor.to);
+    let is_inline = n <= inline_payload::MOST;
+    if is_inline {
+        ch.inline_payload().put(cursor.pos, n, fill);
     }
-    let t = lease.t;
-    if !publish(ch, t, t, n, beside) {
+    let t = cursor.t;
+    if !publish(ch, t, t, n, is_inline) {
         return false;
     }
     if let Some(began) = began {
-        policy::ended(me, ch, (lease.pos, n), began);
+        policy::ended(me, ch, (cursor.pos, n), began);
     }
-    lease.go_on(n);
+    cursor.go_on(n);
     true
 }
 
@@ -185,25 +185,25 @@ fn leased(
 fn first(
     me: &Caller,
     ch: &Channel,
-    t: T,
+    t: Tail,
     (n, most): (usize, u64),
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
     fill: impl Fn(*mut u8),
 ) -> bool {
-    let mine = t.with_wl(me.tid);
+    let mine = t.with_lock(me.tid);
     // E2: M after the lock, which is needed to set it.
-    if ch.cas_t(t, mine).is_err() || ch.m().valid() {
+    if ch.cas_tail(t, mine).is_err() || ch.chunk().valid() {
         return false;
     }
     let mut then = t;
-    if policy::may_keep(me, &ch.writer) {
-        if kept::place(me) {
-            then = t.kept_by(me.tid);
+    if policy::may_bias(me, &ch.writer) {
+        if biased_lock::claim_slot(me) {
+            then = t.biased_to(me.tid);
         } else {
-            policy::cannot_keep(&ch.writer);
+            policy::cannot_bias(&ch.writer);
         }
     }
-    append(me, ch, mine, then, (n, most), lease, fill)
+    append(me, ch, mine, then, (n, most), cursor, fill)
 }
 
 /// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
@@ -211,10 +211,10 @@ fn first(
 fn append(
     me: &Caller,
     ch: &Channel,
-    t: T,
-    then: T,
+    t: Tail,
+    then: Tail,
     (n, most): (usize, u64),
-    lease: &mut WriteLease,
+    cursor: &mut WriteCursor,
     fill: impl Fn(*mut u8),
 ) -> bool {
     let Some(ring) = ch.ring(&me.domain) else {
@@ -227,7 +227,7 @@ fn append(
     let mut used = pos - r;
     if used + n as u64 > room && n >= policy::ROOM {
         // Beside so long a copy the way of H's line is short.
-        r = ch.h().r();
+        r = ch.head().position();
         ch.writer.0.seen.store(r, Relaxed);
         used = t.wide(r) - r;
     }
@@ -243,24 +243,24 @@ fn append(
     fetch_to_write(to.wrapping_add(AHEAD), n);
     // The room is free below R's release (E3), and ours by the lock.
     fill(to);
-    let beside = n <= beside::MOST;
-    if beside {
-        ch.beside().put(pos, n, fill);
+    let is_inline = n <= inline_payload::MOST;
+    if is_inline {
+        ch.inline_payload().put(pos, n, fill);
     }
-    if !publish(ch, t, then, n, beside) {
+    if !publish(ch, t, then, n, is_inline) {
         return false;
     }
-    policy::flowed(me, &ch.writer, n);
+    policy::on_flow(me, &ch.writer, n);
     if let Some(began) = began {
         policy::ended(me, ch, (pos, n), began);
     }
     let left = ring.room().saturating_sub(used + n as u64);
     let next = (to.wrapping_add(n), wrap - n);
-    *lease = WriteLease::after(
+    *cursor = WriteCursor::after(
         me,
         ch,
         ring,
-        then.with_w(t.w()).plus(n),
+        then.with_position(t.position()).plus(n),
         next,
         pos + n as u64,
         left,
@@ -277,20 +277,20 @@ fn append(
 fn ahead(
     me: &Caller,
     ch: &Channel,
-    h: H,
+    h: Head,
     n: usize,
-    lease: &ReadLease,
+    cursor: &ReadCursor,
 ) -> Option<(*const u8, usize)> {
-    if ch.m().valid() {
+    if ch.chunk().valid() {
         return None;
     }
-    lease.bytes(h, n).or_else(|| {
-        let there = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.r());
+    cursor.bytes(h, n).or_else(|| {
+        let there = ch.reader.0.seen.load(Relaxed).wrapping_sub(h.position());
         if h.held() || there < n as u64 {
             return None;
         }
         let ring = ch.ring(&me.domain)?;
-        let (from, run) = ring.run(h.r());
+        let (from, run) = ring.run(h.position());
         // A peer may have written anything there.
         (there <= ring.bytes() && run >= n).then_some((from.cast_const(), run.min(there as usize)))
     })
@@ -298,9 +298,14 @@ fn ahead(
 
 /// All of a read, where so much was published when a reader last looked. False: not done.
 #[inline]
-pub fn read(me: &Caller, ch: &Channel, (to, want): (usize, usize), lease: &mut ReadLease) -> bool {
-    let h = ch.h();
-    let Some((from, run)) = ahead(me, ch, h, want, lease) else {
+pub fn read(
+    me: &Caller,
+    ch: &Channel,
+    (to, want): (usize, usize),
+    cursor: &mut ReadCursor,
+) -> bool {
+    let h = ch.head();
+    let Some((from, run)) = ahead(me, ch, h, want, cursor) else {
         return false;
     };
     if want > policy::piece(me) || !(me.access)(to, want, true) {
@@ -311,38 +316,43 @@ pub fn read(me: &Caller, ch: &Channel, (to, want): (usize, usize), lease: &mut R
     }
     // SAFETY: asked above; [r, r + want) is published and not yet released; the ring's, mapped to be written, `run` bytes of it.
     unsafe { move_lines(to as *mut u8, from, want, policy::lines(ch, want), run) };
-    passed(ch, h, (from, run), want, lease)
+    passed(ch, h, (from, run), want, cursor)
 }
 
 /// R goes on by `n` bytes, of the `run` at `from`. False: another reader took them.
 #[inline]
 fn passed(
     ch: &Channel,
-    h: H,
+    h: Head,
     (from, run): (*const u8, usize),
     n: usize,
-    lease: &mut ReadLease,
+    cursor: &mut ReadCursor,
 ) -> bool {
-    let r = h.r() + n as u64;
-    if !ch.cas_h(h, H::free(r)) {
+    let r = h.position() + n as u64;
+    if !ch.cas_head(h, Head::free(r)) {
         return false;
     }
     ch.reader.0.count(n);
-    *lease = ReadLease::after(r, from.wrapping_add(n), run - n);
+    *cursor = ReadCursor::after(r, from.wrapping_add(n), run - n);
     true
 }
 
 /// The next record into `b`, where all of it was published when a receiver last looked at T. `None`: nothing was taken.
 #[inline]
-pub fn take(me: &Caller, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> Option<Head> {
-    let h = ch.h();
+pub fn take(
+    me: &Caller,
+    ch: &Channel,
+    b: &mut [u8],
+    cursor: &mut ReadCursor,
+) -> Option<RecordHead> {
+    let h = ch.head();
     // EDGE L1 <- L0: after H (record.rs).
     if ch.readers.0.record.load(Acquire) != 0 {
         return None;
     }
-    let (from, run) = ahead(me, ch, h, HEAD, lease)?;
+    let (from, run) = ahead(me, ch, h, HEAD, cursor)?;
     // SAFETY: `run` bytes of the ring begin there; read once, by value.
-    let head = Head::from_bytes(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
+    let head = RecordHead::from_bytes(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
     let whole = HEAD + head.len;
     if whole > run || head.len > b.len() {
         return None;
@@ -363,5 +373,5 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8], lease: &mut ReadLease) -> O
             lines => move_lines(to, body, head.len, lines, run - HEAD),
         }
     }
-    passed(ch, h, (from, run), whole, lease).then_some(head)
+    passed(ch, h, (from, run), whole, cursor).then_some(head)
 }

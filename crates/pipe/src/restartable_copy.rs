@@ -10,9 +10,9 @@
 //! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
 use crate::Caller;
 use crate::channel::Channel;
-use crate::copy::Cursor;
+use crate::copy::Buffers;
 use crate::ring::Ring;
-use crate::word::T;
+use crate::word::Tail;
 use byway_mem::layout::flags::NO_RSEQ;
 use byway_sys::rseq::{self, Area};
 use core::sync::atomic::Ordering::Relaxed;
@@ -30,8 +30,8 @@ const OFTEN: u32 = 16;
 pub unsafe fn put(
     me: &Caller,
     ch: &Channel,
-    t: T,
-    from: &Cursor,
+    t: Tail,
+    from: &Buffers,
     ring: Ring,
     at: u64,
     n: usize,
@@ -51,15 +51,15 @@ pub unsafe fn put(
 unsafe fn put_guarded(
     me: &Caller,
     ch: &Channel,
-    t: T,
-    mut from: Cursor,
+    t: Tail,
+    mut from: Buffers,
     ring: Ring,
     mut at: u64,
     mut n: usize,
 ) -> bool {
-    let held = |from: Cursor, at: u64, n: usize| {
+    let held = |from: Buffers, at: u64, n: usize| {
         let _held = me.hold_signals();
-        let same = ch.t() == t;
+        let same = ch.tail() == t;
         if same {
             // SAFETY: the caller's promise; no handler changes T now.
             unsafe { from.to_ring(ring, at, n) };
@@ -81,7 +81,7 @@ unsafe fn put_guarded(
             return true;
         }
         // SAFETY: `k` stays inside both runs; the area is this thread's.
-        match unsafe { rseq::byway_rseq_copy(area, p as usize, base, k, ch.t_address(), t.0) } {
+        match unsafe { rseq::byway_rseq_copy(area, p as usize, base, k, ch.tail_address(), t.0) } {
             rseq::COPIED => {
                 from.advance(k);
                 at += k as u64;

@@ -6,9 +6,9 @@
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, VECTORS};
 use crate::ring::Ring;
-use crate::word::{M, T};
+use crate::word::{Chunk, Tail};
 use crate::write::{Progress, publish};
-use crate::{Caller, clusters, lock, policy, quiet};
+use crate::{Caller, clusters, lock, pass_through, policy};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::syscall::{call3, nr};
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,44 +23,44 @@ pub(crate) fn short(
     me: &Caller,
     ch: &Channel,
     fd: usize,
-    t: T,
+    t: Tail,
     v: &[Iov],
     n: usize,
 ) -> Option<Ret> {
-    let asleep = t.nsl() > 0 && !t.rung() && !t.closed();
-    if !asleep || t.wl() != 0 || t.keeper() != 0 || ch.is_fifo() {
+    let asleep = t.sleepers() > 0 && !t.woken() && !t.closed();
+    if !asleep || t.lock_owner() != 0 || t.bias_owner() != 0 || ch.is_fifo() {
         return None;
     }
-    let mine = t.with_wl(me.tid);
-    ch.cas_t(t, mine).ok()?;
+    let mine = t.with_lock(me.tid);
+    ch.cas_tail(t, mine).ok()?;
     // E2: M after the lock, which is needed to set it.
-    let (r, m) = (ch.h().r(), ch.m());
-    let rung = mine.with(T::RUNG);
+    let (r, m) = (ch.head().position(), ch.chunk());
+    let rung = mine.with(Tail::WOKEN);
     // The ring is empty (I4): only a hostile peer says otherwise.
     if m.valid() || mine.wide(r) != r {
         lock::unlock(me, ch);
         return None;
     }
-    let place = set_place(ch, r);
-    if ch.cas_t(mine, rung).is_err() {
+    let place = set_chunk_place(ch, r);
+    if ch.cas_tail(mine, rung).is_err() {
         lock::unlock(me, ch);
         return None;
     }
     has_more(ch, n, false);
     let got = put(fd, v);
     if got <= 0 {
-        ch.clear_m(place);
+        ch.clear_chunk(place);
         // Taking RUNG back is always safe.
-        let _ = ch.cas_t(rung, mine);
+        let _ = ch.cas_tail(rung, mine);
         lock::unlock(me, ch);
         return Some(if got == 0 { EAGAIN } else { got });
     }
-    if ch.cas_t(rung, rung.with_wl(0)).is_err() {
+    if ch.cas_tail(rung, rung.with_lock(0)).is_err() {
         lock::unlock(me, ch);
     }
     ch.writer.0.count(got as usize);
-    if policy::rang(me, ch, n) {
-        quiet::leave(me, ch, fd);
+    if policy::on_wake(me, ch, n) {
+        pass_through::leave(me, ch, fd);
     }
     Some(got)
 }
@@ -72,17 +72,17 @@ pub(crate) fn long(
     ch: &Channel,
     fd: usize,
     w: &mut Progress,
-    t: T,
+    t: Tail,
     ring: Ring,
     pos: u64,
 ) -> Result<bool, Ret> {
     let rest = w.want - w.done;
-    let rung = t.with(T::RUNG);
+    let rung = t.with(Tail::WOKEN);
     // I5: the place, then RUNG, then K. A reader that comes out of its sleep after RUNG finds the place set and cannot
     // arm again, and it does not take K for empty while the lock is held. If it came out before, the place stays: a
     // reader may be acting on it, and will find K empty.
-    let place = set_place(ch, pos);
-    if ch.cas_t(t, rung).is_err() {
+    let place = set_chunk_place(ch, pos);
+    if ch.cas_tail(t, rung).is_err() {
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
@@ -102,7 +102,7 @@ pub(crate) fn long(
         Ok(_) => {}
         Err(e) => {
             // Taking RUNG back is always safe.
-            let _ = ch.cas_t(rung, t);
+            let _ = ch.cas_tail(rung, t);
             return Err(e);
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn long(
     if publish(
         ch,
         rung,
-        if last { rung.with_wl(0) } else { rung },
+        if last { rung.with_lock(0) } else { rung },
         more,
         false,
     ) {
@@ -126,10 +126,10 @@ pub(crate) fn long(
 }
 
 /// Says that what comes into K next stands at position `pos`.
-pub(crate) fn set_place(ch: &Channel, pos: u64) -> M {
-    let place = ch.m().next(pos);
+pub(crate) fn set_chunk_place(ch: &Channel, pos: u64) -> Chunk {
+    let place = ch.chunk().next(pos);
     // E2: the place before the bytes.
-    ch.set_m(place);
+    ch.set_chunk(place);
     place
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn to_kernel(
     fd: usize,
     w: &mut Progress,
     n: usize,
-    place: M,
+    place: Chunk,
 ) -> Result<usize, Ret> {
     if ch.is_fifo() {
         // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
@@ -156,7 +156,7 @@ pub(crate) fn to_kernel(
     };
     if got <= 0 {
         ch.facts.0.lane.store(0, Relaxed);
-        ch.clear_m(place);
+        ch.clear_chunk(place);
         return Err(if got == 0 { EAGAIN } else { got });
     }
     w.at.advance(got as usize);

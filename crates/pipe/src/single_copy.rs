@@ -12,7 +12,7 @@
 //! longjmp).
 //! Not here: when that pays (policy.rs).
 use crate::channel::Channel;
-use crate::copy::{Cursor, Iov, VECTORS};
+use crate::copy::{Buffers, Iov, VECTORS};
 use crate::{Caller, policy};
 use byway_sys::errno::{ESRCH, Ret, failed};
 use byway_sys::syscall::{call6, nr};
@@ -84,7 +84,7 @@ pub fn offer(me: &Caller, ch: &Channel, base: usize, n: usize) -> usize {
     o.l.store(new, Release);
     let mut seen = new;
     loop {
-        let moved = policy::lender_waits(me, ch, || o.l.load(Relaxed) != seen);
+        let moved = policy::offer_waits(me, ch, || o.l.load(Relaxed) != seen);
         seen = o.l.load(Relaxed);
         if !moved || seen & OFFERED == 0 || seen & REFUSED != 0 || (seen & TAKEN) as usize >= n {
             break;
@@ -94,7 +94,7 @@ pub fn offer(me: &Caller, ch: &Channel, base: usize, n: usize) -> usize {
         o.refused.store(1, Relaxed);
     }
     let taken = o.end().min(n);
-    policy::lent(&ch.writer, taken == n);
+    policy::on_offer(&ch.writer, taken == n);
     o.bytes
         .store(o.bytes.load(Relaxed).wrapping_add(taken as u64), Relaxed);
     taken
@@ -108,7 +108,7 @@ pub enum Taken {
 }
 
 /// Copies up to `want` bytes of the offer, if there is one, to `at`.
-pub fn take(me: &Caller, ch: &Channel, at: Cursor, want: usize) -> Taken {
+pub fn take(me: &Caller, ch: &Channel, at: Buffers, want: usize) -> Taken {
     let o = ch.offer();
     // EDGE E6: the slot is that of this offer, or the CAS below fails.
     let l = o.l.load(Acquire);

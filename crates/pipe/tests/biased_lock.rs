@@ -88,7 +88,7 @@ fn read_all(words: usize, killed: Option<u64>) {
     // Of each writer the next record of the life that was last heard of, and the life of the child.
     let mut next: Vec<u64> = (0..WRITERS as u64).map(|who| word(who, 0, 0)).collect();
     let mut lives = [0u64; WRITERS];
-    let (mut got, mut kept, mut all) = (0u64, 0, [0u64; WRITERS]);
+    let (mut got, mut biased, mut all) = (0u64, 0, [0u64; WRITERS]);
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         let mut record = vec![0u64; words];
@@ -101,8 +101,8 @@ fn read_all(words: usize, killed: Option<u64>) {
             assert!(k > 0, "read: {k}");
             n += k as usize;
         }
-        if p.ch.t().keeper() != 0 {
-            kept += 1;
+        if p.ch.tail().bias_owner() != 0 {
+            biased += 1;
         }
         let first = record[0];
         assert!(
@@ -128,9 +128,9 @@ fn read_all(words: usize, killed: Option<u64>) {
         }
     }
     children.into_iter().for_each(end);
-    println!("{got} records, {all:?}; kept at {kept}; lives {lives:?}");
+    println!("{got} records, {all:?}; biased at {biased}; lives {lives:?}");
     let least = if killed.is_some() { 100 } else { 1000 };
-    assert!(all.iter().all(|&n| n > least) && kept > 100);
+    assert!(all.iter().all(|&n| n > least) && biased > 100);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn read_words(killed: Option<u64>) {
     let mut children: Vec<i32> = (0..WRITERS).map(|who| start(who, 0)).collect();
     let mut next: Vec<u64> = (0..WRITERS as u64).map(|who| word(who, 0, 0)).collect();
     let mut lives = [0u64; WRITERS];
-    let (mut reads, mut kept, mut all) = (0u64, 0, [0u64; WRITERS]);
+    let (mut reads, mut biased, mut all) = (0u64, 0, [0u64; WRITERS]);
     let mut buffer = vec![0u64; 8192];
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
@@ -183,8 +183,8 @@ fn read_words(killed: Option<u64>) {
             next[who] = w + 1;
             all[who] += 1;
         }
-        if p.ch.t().keeper() != 0 {
-            kept += 1;
+        if p.ch.tail().bias_owner() != 0 {
+            biased += 1;
         }
         reads += 1;
         if killed.is_some_and(|k| reads.is_multiple_of(k)) {
@@ -195,8 +195,8 @@ fn read_words(killed: Option<u64>) {
         }
     }
     children.into_iter().for_each(end);
-    println!("{reads} reads, {all:?} words; kept at {kept}; lives {lives:?}");
-    assert!(all.iter().all(|&n| n > 100_000) && kept > 100);
+    println!("{reads} reads, {all:?} words; biased at {biased}; lives {lives:?}");
+    assert!(all.iter().all(|&n| n > 100_000) && biased > 100);
 }
 
 #[test]
