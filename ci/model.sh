@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; the kept
-# lock and the bytes beside T (models/kept.pml), and quiet calls (models/quiet.pml), in full; of all, each known bug as a control that
+# The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; the biased
+# lock and the inline payload (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of all, each known bug as a control that
 # must be found.
 # usage: model.sh [SECONDS for each supertrace, default 15]
 set -u
@@ -37,7 +37,7 @@ searched -DN=4 -DHANDBACK=1 -DSUSPEND=1 -DMSG=3
 searched -DN=2 -DNR=2 -DHANDBACK=1
 searched -DN=2 -DNW=2
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1
-finds -DBUG_RUNG -DN=3
+finds -DBUG_WOKEN -DN=3
 finds -DBUG_FIRST -DN=3
 finds -DBUG_PLACE -DN=3
 finds -DBUG_ARM -DN=4 -DMSG=3 -DOPEN_AT_START=1
@@ -48,25 +48,25 @@ finds -DBUG_ABANDON -DN=4 -DMSG=3
 finds -DBUG_FOREVER -DN=3 -DHANDBACK=1
 finds -DBUG_STEAL -DN=2 -DNR=2 -DMSG=1 -DOPEN_AT_START=1
 finds -DBUG_SEQ -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DOPEN_AT_START=1
-model=$PWD/models/kept.pml
+model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.
 level=-Og slots=23
-holds -DN1=3 -DN2=1 -DMSG=1 -DKEPT=1
-holds -DN1=2 -DN2=1 -DREAD=1 -DKEPT=1
-holds -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDBACK=1 -DDEATH=1
-holds -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDLER=1
+holds -DN1=3 -DN2=1 -DMSG=1 -DBIASED=1
+holds -DN1=2 -DN2=1 -DREAD=1 -DBIASED=1
+holds -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDBACK=1 -DDEATH=1
+holds -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDLER=1
 level=-O0 slots=20
-for bug in WAIT BARRIER LOOK FRESH CLEAR LATE STAMP TWICE; do finds -DBUG_$bug -DN1=2 -DN2=1 -DMSG=1 -DKEPT=1; done
-for bug in HEIR GONE; do finds -DBUG_$bug -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDBACK=1 -DDEATH=1; done
-finds -DBUG_HANDLER -DN1=1 -DN2=1 -DMSG=1 -DKEPT=1 -DHANDLER=1
-model=$PWD/models/quiet.pml
+for bug in WAIT BARRIER LOOK FRESH CLEAR LATE STAMP TWICE; do finds -DBUG_$bug -DN1=2 -DN2=1 -DMSG=1 -DBIASED=1; done
+for bug in HEIR GONE; do finds -DBUG_$bug -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDBACK=1 -DDEATH=1; done
+finds -DBUG_HANDLER -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDLER=1
+model=$PWD/models/pass_through.pml
 level=-O1 slots=24
-quiet=(-DN1=2 -DN2=0 -DOPENINGS=2 -DLEAVES=1)
-holds "${quiet[@]}"
-holds "${quiet[@]}" -DHANDLER=1
+pass=(-DN1=2 -DN2=0 -DOPENINGS=2 -DLEAVES=1)
+holds "${pass[@]}"
+holds "${pass[@]}" -DHANDLER=1
 holds -DN1=1 -DN2=1 -DOPENINGS=2 -DLEAVES=0
 level=-O0 slots=20
-for bug in LOOK BARRIER SCAN; do finds -DBUG_$bug "${quiet[@]}"; done
+for bug in LOOK BARRIER SCAN; do finds -DBUG_$bug "${pass[@]}"; done
 finds -DBUG_LOCK -DN1=1 -DN2=1 -DOPENINGS=3 -DLEAVES=1
-finds -DBUG_NEST "${quiet[@]}" -DHANDLER=1
+finds -DBUG_NEST "${pass[@]}" -DHANDLER=1
 exit $bad

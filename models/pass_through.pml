@@ -1,21 +1,21 @@
-/* Quiet calls (docs/pipe.md, ADR 13), as quiet.rs, handback.rs and the preload library's entry.rs have them; a thread's stores come late.
+/* Pass-through calls (docs/pipe.md, ADR 13), as pass_through.rs, handback.rs and the preload library's entry.rs have them; a thread's stores come late.
  *
- *   caller    quiet := 1;  T = QUIET?  read(2) or write(2);  quiet := 0         (else counted in T, as ever)
- *   opener    CAS T: no QUIET;  later: lock;  barrier;  is anybody's quiet 1?  CAS T: open
- *   leaver    empty ring;  lock;  CAS T: CLOSED;  later: closed, nobody has the lock:  left := 1;  CAS T: QUIET
+ *   caller    passing := 1;  tail = PASS_THROUGH?  read(2) or write(2);  passing := 0         (else counted in tail, as ever)
+ *   opener    CAS tail: no PASS_THROUGH;  later: lock;  barrier;  is anybody's passing 1?  CAS tail: open
+ *   leaver    empty ring;  lock;  CAS tail: CLOSED;  later: closed, nobody has the lock:  left := 1;  CAS tail: PASS_THROUGH
  *
- * Two writers, each of which opens the channel, or leaves its ring, at any time; a reader, over whose quiet call, if wanted, a
+ * Two writers, each of which opens the channel, or leaves its ring, at any time; a reader, over whose pass-through call, if wanted, a
  * signal handler comes once that reads too. What a thread says of itself comes to memory at any later time, in order, at the latest
  * before another's barrier ends: a call of the kernel's does not wait for it.
  * Checked: units leave in the order in which they came into the stream, wherever they were carried; nobody sleeps for ever (no invalid
  * end state).
- * Not here: what pipe.pml and kept.pml have: a full ring, places of K while it is open (a bell is one unit to one who sleeps), hand-backs
+ * Not here: what pipe.pml and biased_lock.pml have: a full ring, places of lane while it is open (a wake-up is one unit to one who sleeps), hand-backs
  * with bytes, several readers, death (whoever is dead is not inside: the kernel is asked).
  *
  * Parameters: N1, N2 units of the two writers; OPENINGS, LEAVES that there are at most. HANDLER=1 adds the handler.
- * Bugs, as controls: BUG_LOOK (T is looked at before "quiet" is said only), BUG_BARRIER (the opener makes none), BUG_SCAN (it does not
- * ask who is inside), BUG_LOCK (QUIET is set whoever has the lock), BUG_NEST (the handler's
- * call is quiet too, and takes away what the read under it has said).
+ * Bugs, as controls: BUG_LOOK (tail is looked at before "passing" is said only), BUG_BARRIER (the opener makes none), BUG_SCAN (it does not
+ * ask who is inside), BUG_LOCK (PASS_THROUGH is set whoever has the lock), BUG_NEST (the handler's
+ * call passes through too, and takes away what the read under it has said).
  */
 #ifndef N1
 #define N1 2
@@ -38,38 +38,38 @@
 #define FIRST 1
 #define SECOND 2
 
-/* T: W 4 bits | wl 2 | nsl 2 | kw 2 | RUNG | CLOSED | QUIET */
-#define W_(t) ((t) & 15)
-#define WL(t) (((t) >> 4) & 3)
-#define NSL(t) (((t) >> 6) & 3)
-#define KW(t) (((t) >> 8) & 3)
-#define NSL1 (1 << 6)
-#define KW1 (1 << 8)
-#define RUNG1 (1 << 10)
+/* tail: tail 4 bits | lock owner 2 | sleepers 2 | kernel writers 2 | WOKEN | CLOSED | PASS_THROUGH */
+#define TAIL_AT(t) ((t) & 15)
+#define LOCK_OWNER(t) (((t) >> 4) & 3)
+#define SLEEPERS(t) (((t) >> 6) & 3)
+#define KERNEL_WRITERS(t) (((t) >> 8) & 3)
+#define SLEEPER1 (1 << 6)
+#define KERNEL_WRITER1 (1 << 8)
+#define WOKEN1 (1 << 10)
 #define CLOSED1 (1 << 11)
-#define QUIET1 (1 << 12)
-#define RUNG(t) (((t) & RUNG1) != 0)
+#define PASS_THROUGH1 (1 << 12)
+#define WOKEN(t) (((t) & WOKEN1) != 0)
 #define CLOSED(t) (((t) & CLOSED1) != 0)
-#define QUIET(t) (((t) & QUIET1) != 0)
-#define SET_WL(t, o) (((t) & ~(3 << 4)) | ((o) << 4))
+#define PASS_THROUGH(t) (((t) & PASS_THROUGH1) != 0)
+#define SET_LOCK(t, o) (((t) & ~(3 << 4)) | ((o) << 4))
 
-short T = CLOSED1 | QUIET1;
-/* facts.quiet. */
+short tail = CLOSED1 | PASS_THROUGH1;
+/* facts.passing. */
 bool left = true;
 byte R = 0;
-/* Where K's unit stands, while the channel is open. */
+/* Where lane's unit stands, while the channel is open. */
 #define NONE 255
 byte place = NONE;
 bool held = false;
-/* Numbers in the order of the stream; K's, and the ring's by position. */
-chan K = [8] of { byte };
+/* Numbers in the order of the stream; lane's, and the ring's by position. */
+chan lane = [8] of { byte };
 byte ring[8];
 byte came = 0;
 byte gone = 0;
 byte openings = OPENINGS, leaves = LEAVES;
 bool handled = false;
 
-bool quiet[3];
+bool passing[3];
 chan late[3] = [4] of { bool };
 #define SAY(o, value) late[o]!value
 
@@ -77,9 +77,9 @@ proctype hardware() {
     bool v;
 end:
     do
-    :: atomic { late[0]?v -> quiet[0] = v; v = 0 }
-    :: atomic { late[1]?v -> quiet[1] = v; v = 0 }
-    :: atomic { late[2]?v -> quiet[2] = v; v = 0 }
+    :: atomic { late[0]?v -> passing[0] = v; v = 0 }
+    :: atomic { late[1]?v -> passing[1] = v; v = 0 }
+    :: atomic { late[2]?v -> passing[2] = v; v = 0 }
     od
 }
 
@@ -91,21 +91,21 @@ inline leaves_stream(u) {
 /* Says it, and looks. */
 inline enter(me) {
 #ifdef BUG_LOOK
-    t = T;
+    t = tail;
     SAY(me, 1);
 #else
     SAY(me, 1);
-    t = T;
+    t = tail;
 #endif
     if
-    :: QUIET(t) -> ok = true
+    :: PASS_THROUGH(t) -> ok = true
     :: else -> SAY(me, 0); ok = false
     fi
 }
 
 /* read(2), which sleeps; at its end, nothing is there and nobody comes. */
 inline take_from_k() {
-    atomic { K?u -> leaves_stream(u); u = 0; place = NONE }
+    atomic { lane?u -> leaves_stream(u); u = 0; place = NONE }
 }
 
 #if HANDLER
@@ -115,20 +115,20 @@ inline handler_reads() {
     do
     :: hdone -> break
     :: else ->
-       t = T;
+       t = tail;
        if
 #ifdef BUG_NEST
-       :: CLOSED(t) && QUIET(t) -> SAY(READER, 1); take_from_k(); SAY(READER, 0); hdone = true
-       :: CLOSED(t) && !QUIET(t) && WL(t) == 0 ->
+       :: CLOSED(t) && PASS_THROUGH(t) -> SAY(READER, 1); take_from_k(); SAY(READER, 0); hdone = true
+       :: CLOSED(t) && !PASS_THROUGH(t) && LOCK_OWNER(t) == 0 ->
 #else
-       :: CLOSED(t) && WL(t) == 0 ->
+       :: CLOSED(t) && LOCK_OWNER(t) == 0 ->
 #endif
-          atomic { ok = (T == t); if :: ok -> T = t + NSL1 :: else fi };
+          atomic { ok = (tail == t); if :: ok -> tail = t + SLEEPER1 :: else fi };
           if
-          :: ok -> take_from_k(); atomic { T = (T - NSL1) & ~RUNG1; hdone = true }
+          :: ok -> take_from_k(); atomic { tail = (tail - SLEEPER1) & ~WOKEN1; hdone = true }
           :: else
           fi
-       :: CLOSED(t) && WL(t) != 0 -> (WL(T) == 0 || !CLOSED(T))
+       :: CLOSED(t) && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail))
        :: !CLOSED(t) -> assert(false)
        fi
     od
@@ -141,9 +141,9 @@ inline read_one() {
     do
     :: done -> break
     :: else ->
-       t = T;
+       t = tail;
        if
-       :: CLOSED(t) && QUIET(t) ->
+       :: CLOSED(t) && PASS_THROUGH(t) ->
           enter(READER);
           if
           :: ok ->
@@ -159,33 +159,33 @@ inline read_one() {
              done = true
           :: else
           fi
-       :: CLOSED(t) && !QUIET(t) && WL(t) == 0 ->
-          atomic { ok = (T == t); if :: ok -> T = t + NSL1 :: else fi };
+       :: CLOSED(t) && !PASS_THROUGH(t) && LOCK_OWNER(t) == 0 ->
+          atomic { ok = (tail == t); if :: ok -> tail = t + SLEEPER1 :: else fi };
           if
-          :: ok -> take_from_k(); atomic { T = T - NSL1; T = T & ~RUNG1; done = true }
+          :: ok -> take_from_k(); atomic { tail = tail - SLEEPER1; tail = tail & ~WOKEN1; done = true }
           :: else
           fi
-       :: CLOSED(t) && !QUIET(t) && WL(t) != 0 -> (WL(T) == 0 || !CLOSED(T))
+       :: CLOSED(t) && !PASS_THROUGH(t) && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail))
        :: !CLOSED(t) && place == R ->
-          /* The bell came when this one was on its way home. */
+          /* The wake-up came when this one was on its way home. */
           atomic {
               if
-              :: !held && place == R && len(K) > 0 -> K?u; leaves_stream(u); u = 0; place = NONE; done = true
+              :: !held && place == R && len(lane) > 0 -> lane?u; leaves_stream(u); u = 0; place = NONE; done = true
               :: else
               fi
           }
-       :: !CLOSED(t) && place != R && R != W_(t) ->
+       :: !CLOSED(t) && place != R && R != TAIL_AT(t) ->
           atomic {
               if
-              :: !held && R != W_(T) && R != place -> leaves_stream(ring[R % 8]); R++; done = true
+              :: !held && R != TAIL_AT(tail) && R != place -> leaves_stream(ring[R % 8]); R++; done = true
               :: else
               fi
           }
-       :: !CLOSED(t) && place == NONE && R == W_(t) && held -> !held
-       :: !CLOSED(t) && place == NONE && R == W_(t) && !held ->
-          atomic { ok = (T == t); if :: ok -> T = (t + NSL1) & ~RUNG1 :: else fi };
+       :: !CLOSED(t) && place == NONE && R == TAIL_AT(t) && held -> !held
+       :: !CLOSED(t) && place == NONE && R == TAIL_AT(t) && !held ->
+          atomic { ok = (tail == t); if :: ok -> tail = (t + SLEEPER1) & ~WOKEN1 :: else fi };
           if
-          :: ok -> take_from_k(); atomic { T = (T - NSL1) & ~RUNG1; done = true }
+          :: ok -> take_from_k(); atomic { tail = (tail - SLEEPER1) & ~WOKEN1; done = true }
           :: else
           fi
        fi
@@ -203,19 +203,19 @@ proctype reader() {
 }
 
 inline lock(me) {
-    atomic { ok = (T == t && WL(t) == 0); if :: ok -> T = SET_WL(t, me) :: else fi }
+    atomic { ok = (tail == t && LOCK_OWNER(t) == 0); if :: ok -> tail = SET_LOCK(t, me) :: else fi }
 }
 inline unlock() {
-    atomic { T = SET_WL(T, 0) }
+    atomic { tail = SET_LOCK(tail, 0) }
 }
 
 /* handback::open. */
 inline opens(me) {
-    t = T;
+    t = tail;
     if
-    :: CLOSED(t) && QUIET(t) ->
-       atomic { if :: T == t -> T = t & ~QUIET1 :: else fi }
-    :: CLOSED(t) && !QUIET(t) && KW(t) == 0 && NSL(t) <= 1 && WL(t) == 0 ->
+    :: CLOSED(t) && PASS_THROUGH(t) ->
+       atomic { if :: tail == t -> tail = t & ~PASS_THROUGH1 :: else fi }
+    :: CLOSED(t) && !PASS_THROUGH(t) && KERNEL_WRITERS(t) == 0 && SLEEPERS(t) <= 1 && LOCK_OWNER(t) == 0 ->
        lock(me);
        if
        :: ok ->
@@ -227,8 +227,8 @@ inline opens(me) {
 #ifndef BUG_SCAN
              i = 0;
              do
-             :: i < 3 && !quiet[i] -> i++
-             :: i < 3 && quiet[i] -> ok = false; break
+             :: i < 3 && !passing[i] -> i++
+             :: i < 3 && passing[i] -> ok = false; break
              :: else -> break
              od;
              i = 0;
@@ -237,14 +237,14 @@ inline opens(me) {
           :: else
           fi;
           if
-          :: ok && NSL(T) > 0 && len(K) > 0 -> (NSL(T) == 0 || len(K) == 0)
+          :: ok && SLEEPERS(tail) > 0 && len(lane) > 0 -> (SLEEPERS(tail) == 0 || len(lane) == 0)
           :: else
           fi;
           if
-          :: ok && len(K) == 0 ->
-             /* What K holds would move into the ring; empty is enough here. */
-             assert(!QUIET(T));
-             atomic { T = SET_WL(T, 0) & ~(CLOSED1 | RUNG1) }
+          :: ok && len(lane) == 0 ->
+             /* What lane holds would move into the ring; empty is enough here. */
+             assert(!PASS_THROUGH(tail));
+             atomic { tail = SET_LOCK(tail, 0) & ~(CLOSED1 | WOKEN1) }
           :: else -> unlock()
           fi
        :: else
@@ -254,37 +254,37 @@ inline opens(me) {
     ok = false
 }
 
-/* quiet::leave. */
+/* pass_through::leave. */
 inline leaves_ring(me) {
-    t = T;
+    t = tail;
     if
-    :: !CLOSED(t) && WL(t) == 0 ->
+    :: !CLOSED(t) && LOCK_OWNER(t) == 0 ->
        lock(me);
        if
        :: ok ->
           atomic {
               !held;
               if
-              :: R == W_(T) && place == NONE && len(K) == 0 -> held = true
+              :: R == TAIL_AT(tail) && place == NONE && len(lane) == 0 -> held = true
               :: else -> ok = false
               fi
           };
           if
           :: ok ->
-             atomic { T = (T | CLOSED1) & ~RUNG1 };
+             atomic { tail = (tail | CLOSED1) & ~WOKEN1 };
              held = false;
              unlock();
-             t = T;
+             t = tail;
 #ifdef BUG_LOCK
              if
-             :: CLOSED(t) -> left = true; atomic { T = T | QUIET1 }
+             :: CLOSED(t) -> left = true; atomic { tail = tail | PASS_THROUGH1 }
              :: else
              fi
 #else
              if
-             :: CLOSED(t) && WL(t) == 0 ->
+             :: CLOSED(t) && LOCK_OWNER(t) == 0 ->
                 left = true;
-                atomic { if :: T == t -> T = t | QUIET1 :: else fi }
+                atomic { if :: tail == t -> tail = t | PASS_THROUGH1 :: else fi }
              :: else
              fi
 #endif
@@ -303,36 +303,36 @@ inline write_one(me) {
     do
     :: done -> break
     :: else ->
-       t = T;
+       t = tail;
        if
-       :: CLOSED(t) && QUIET(t) ->
+       :: CLOSED(t) && PASS_THROUGH(t) ->
           enter(me);
           if
-          :: ok -> atomic { K!came; came++; done = true }; SAY(me, 0)
+          :: ok -> atomic { lane!came; came++; done = true }; SAY(me, 0)
           :: else
           fi
-       :: CLOSED(t) && !QUIET(t) && WL(t) != 0 -> (WL(T) == 0 || !CLOSED(T))
-       :: CLOSED(t) && !QUIET(t) && WL(t) == 0 ->
-          atomic { ok = (T == t); if :: ok -> T = t + KW1 :: else fi };
+       :: CLOSED(t) && !PASS_THROUGH(t) && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail))
+       :: CLOSED(t) && !PASS_THROUGH(t) && LOCK_OWNER(t) == 0 ->
+          atomic { ok = (tail == t); if :: ok -> tail = t + KERNEL_WRITER1 :: else fi };
           if
-          :: ok -> atomic { K!came; came++; done = true }; atomic { T = T - KW1 }
+          :: ok -> atomic { lane!came; came++; done = true }; atomic { tail = tail - KERNEL_WRITER1 }
           :: else
           fi
-       :: !CLOSED(t) && WL(t) != 0 -> WL(T) == 0
-       :: !CLOSED(t) && WL(t) == 0 ->
+       :: !CLOSED(t) && LOCK_OWNER(t) != 0 -> LOCK_OWNER(tail) == 0
+       :: !CLOSED(t) && LOCK_OWNER(t) == 0 ->
           lock(me);
           if
           :: ok ->
-             t = T;
+             t = tail;
              if
-             :: NSL(t) > 0 && !RUNG(t) ->
-                /* bell::short, in one step: its smaller ones are in pipe.pml. */
-                atomic { if :: T == t -> T = t | RUNG1; place = W_(t); K!came; came++; done = true :: else fi }
+             :: SLEEPERS(t) > 0 && !WOKEN(t) ->
+                /* wake::short, in one step: its smaller ones are in pipe.pml. */
+                atomic { if :: tail == t -> tail = t | WOKEN1; place = TAIL_AT(t); lane!came; came++; done = true :: else fi }
              :: else ->
                 /* publish: fails where somebody went to sleep since. */
                 atomic {
                     if
-                    :: T == t -> ring[W_(T) % 8] = came; came++; T = T + 1; done = true
+                    :: tail == t -> ring[TAIL_AT(tail) % 8] = came; came++; tail = tail + 1; done = true
                     :: else
                     fi
                 }

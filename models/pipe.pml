@@ -1,8 +1,8 @@
 /* The channel protocol of docs/pipe.md, step by step as crates/pipe does it: read.rs, write.rs, handback.rs, lock.rs.
  *
  * Each load, each compare-and-swap, each copy and each kernel call is one step; everything between may interleave.
- * A unit stands for what fits into K while the channel is open (at most 4096 bytes); the ring holds CAP units.
- * Checked: at the moment a unit leaves the stream it is the next one of its writer (order, no loss, no doubling); K is
+ * A unit stands for what fits into lane while the channel is open (at most 4096 bytes); the ring holds CAP units.
+ * Checked: at the moment a unit leaves the stream it is the next one of its writer (order, no loss, no doubling); lane is
  * empty whenever it is written under the lock (I2); nobody sleeps for ever (no invalid end state); a reader sees EOF
  * only when every unit has been read.
  * Not here: memory order weaker than sequential (the edges are tagged in the code), wrap of positions, signals,
@@ -10,13 +10,13 @@
  *
  * Parameters: NW writers, NR readers, N units of each writer in messages of at most MSG, HANDBACK=1 adds a process
  * that hands the channel back once, at any time, SUSPEND=1 makes that an exec's (it may be opened again).
- * Bugs, as controls: BUG_RUNG (ring the bell before RUNG is set), BUG_ARM (arm without looking at K's place),
- * BUG_FIRST (publish the rest of a rung write before K is written), BUG_REST (the rest of a write that was begun in
- * the ring goes to K uncounted), BUG_PUMP (hand back without pumping), BUG_PLACE (RUNG before the place), BUG_FOREVER (a reader takes the bypass while the
+ * Bugs, as controls: BUG_WOKEN (wake before WOKEN is set), BUG_ARM (arm without looking at lane's place),
+ * BUG_FIRST (publish the rest of a waking write before lane is written), BUG_REST (the rest of a write that was begun in
+ * the ring goes to lane uncounted), BUG_PUMP (hand back without pumping), BUG_PLACE (WOKEN before the place), BUG_FOREVER (a reader takes the bypass while the
  * lock is held), BUG_ABANDON (a writer takes back a
- * place under a reader), BUG_STEAL (take the bytes that a sleeper was rung with), BUG_SEQ (a new opening's bell looks like the one of
+ * place under a reader), BUG_STEAL (take the bytes that a sleeper was woken with), BUG_SEQ (a new opening's wake-up looks like the one of
  * the old), BUG_FULL
- * (overflow into K without RUNG), BUG_EMPTY (take K for empty while a writer is inside the lock).
+ * (overflow into lane without WOKEN), BUG_EMPTY (take lane for empty while a writer is inside the lock).
  */
 #ifndef NW
 #define NW 1
@@ -44,31 +44,31 @@
 #endif
 
 #ifdef BUG_ABANDON
-#define ABANDON cas(M, m, NONE(m), ok);
+#define ABANDON cas(chunk, m, NONE(m), ok);
 #else
 #define ABANDON
 #endif
 
-/* T: W 5 bits | wl 3 | nsl 2 | kw 2 | RUNG | CLOSED */
-#define W_(t) ((t) & 31)
-#define WL(t) (((t) >> 5) & 7)
-#define NSL(t) (((t) >> 8) & 3)
-#define KW(t) (((t) >> 10) & 3)
-#define RUNG(t) (((t) >> 12) & 1)
+/* tail: tail 5 bits | lock owner 3 | sleepers 2 | kernel writers 2 | WOKEN | CLOSED */
+#define TAIL_AT(t) ((t) & 31)
+#define LOCK_OWNER(t) (((t) >> 5) & 7)
+#define SLEEPERS(t) (((t) >> 8) & 3)
+#define KERNEL_WRITERS(t) (((t) >> 10) & 3)
+#define WOKEN(t) (((t) >> 12) & 1)
 #define CLOSED(t) (((t) >> 13) & 1)
 #define SET_W(t, w) (((t) & ~31) | (w))
-#define SET_WL(t, o) (((t) & ~(7 << 5)) | ((o) << 5))
-#define NSL1 (1 << 8)
-#define KW1 (1 << 10)
-#define RUNG1 (1 << 12)
+#define SET_LOCK(t, o) (((t) & ~(7 << 5)) | ((o) << 5))
+#define SLEEPER1 (1 << 8)
+#define KERNEL_WRITER1 (1 << 10)
+#define WOKEN1 (1 << 12)
 #define CLOSED1 (1 << 13)
-/* H: R 5 bits | owner 3 | held */
-#define R_(h) ((h) & 31)
+/* head: head 5 bits | owner 3 | held */
+#define HEAD_AT(h) ((h) & 31)
 #define OWNER(h) (((h) >> 5) & 7)
 #define HELD(h) (((h) >> 8) & 1)
 #define HELD1 (1 << 8)
-/* M: P 5 bits | valid | seq 3 */
-#define P_(m) ((m) & 31)
+/* chunk: place 5 bits | valid | seq 3 */
+#define CHUNK_AT(m) ((m) & 31)
 #define VALID(m) (((m) >> 5) & 1)
 #define SEQ(m) (((m) >> 6) & 7)
 #define NEXT(m, p) ((p) | 32 | (((SEQ(m) + 1) & 7) << 6))
@@ -76,18 +76,18 @@
 
 
 #if OPEN_AT_START
-short T = 0;
+short tail = 0;
 #else
-short T = CLOSED1;
+short tail = CLOSED1;
 #endif
-short H = 0;
-short M = 0;
-/* The last place of which somebody has read bytes out of K. */
+short head = 0;
+short chunk = 0;
+/* The last place of which somebody has read bytes out of lane. */
 short filled = 0;
 /* One place more than writers fill: the pump's. */
 #define CAP2 (CAP + 1)
 byte ring[CAP2];
-chan K = [8] of { byte };
+chan lane = [8] of { byte };
 bool forever = false;
 byte pending = 0;
 byte writers = NW;
@@ -111,20 +111,20 @@ inline cas(word, old, new, ok) {
     }
 }
 
-inline drop_wl() {
+inline unlock() {
     do
-    :: t = T;
+    :: t = tail;
        if
-       :: WL(t) != me -> break
-       :: else -> cas(T, t, SET_WL(t, 0), ok); if :: ok -> break :: else fi
+       :: LOCK_OWNER(t) != me -> break
+       :: else -> cas(tail, t, SET_LOCK(t, 0), ok); if :: ok -> break :: else fi
        fi
     od
 }
 
 inline release(r) {
-    h = H;
+    h = head;
     if
-    :: HELD(h) && OWNER(h) == me -> cas(H, h, (r), ok)
+    :: HELD(h) && OWNER(h) == me -> cas(head, h, (r), ok)
     :: else
     fi
 }
@@ -132,32 +132,32 @@ inline release(r) {
 /* lock::take; got is false when the channel is closed and `closed` gives up. */
 inline take_wl(give_up_closed) {
     do
-    :: t = T;
+    :: t = tail;
        if
-       :: give_up_closed && CLOSED(t) && (!wait_free || WL(t) == 0) -> got = false; break
+       :: give_up_closed && CLOSED(t) && (!wait_free || LOCK_OWNER(t) == 0) -> got = false; break
        :: else ->
           if
-          :: WL(t) == 0 -> cas(T, t, SET_WL(t, me), ok); if :: ok -> got = true; break :: else fi
-          :: else -> (WL(T) != WL(t))
+          :: LOCK_OWNER(t) == 0 -> cas(tail, t, SET_LOCK(t, me), ok); if :: ok -> got = true; break :: else fi
+          :: else -> (LOCK_OWNER(tail) != LOCK_OWNER(t))
           fi
        fi
     od
 }
 
-/* handback::pump_locked: K's unit behind the ring's, under both locks. */
+/* handback::pump_locked: lane's unit behind the ring's, under both locks. */
 inline pump_locked(r) {
-    t = T; m = M;
+    t = tail; m = chunk;
     if
-    :: VALID(m) && P_(m) == W_(t) ->
+    :: VALID(m) && CHUNK_AT(m) == TAIL_AT(t) ->
        atomic {
            if
-           :: len(K) > 0 && len(K) == 1 -> K?v; ring[W_(t) % CAP2] = v; n = 1
-           :: len(K) == 0 -> n = 0
+           :: len(lane) > 0 && len(lane) == 1 -> lane?v; ring[TAIL_AT(t) % CAP2] = v; n = 1
+           :: len(lane) == 0 -> n = 0
            fi
        };
-       cas(M, m, NONE(m), ok);
+       cas(chunk, m, NONE(m), ok);
        if
-       :: n == 1 -> cas(T, t, SET_W(t, W_(t) + 1), ok)
+       :: n == 1 -> cas(tail, t, SET_W(t, TAIL_AT(t) + 1), ok)
        :: else
        fi
     :: else
@@ -176,38 +176,38 @@ inline hand_back(for_good) {
     wait_free = false;
     if
     :: !got
-    :: got && CLOSED(T) -> drop_wl()
+    :: got && CLOSED(tail) -> unlock()
     :: else ->
        do
-       :: h = H;
+       :: h = head;
           if
-          :: HELD(h) -> (H != h)
-          :: else -> cas(H, h, R_(h) | (me << 5) | HELD1, ok); if :: ok -> break :: else fi
+          :: HELD(h) -> (head != h)
+          :: else -> cas(head, h, HEAD_AT(h) | (me << 5) | HELD1, ok); if :: ok -> break :: else fi
           fi
        od;
-       r = R_(h);
+       r = HEAD_AT(h);
 #ifndef BUG_PUMP
        if
-       :: VALID(M) && P_(M) > r -> pump_locked(r)
+       :: VALID(chunk) && CHUNK_AT(chunk) > r -> pump_locked(r)
        :: else
        fi;
 #endif
-       t = T;
+       t = tail;
        /* One writev of all of it. */
        atomic {
            q = r;
            do
-           :: q < W_(t) -> v = ring[q % CAP2]; K!v; q++
+           :: q < TAIL_AT(t) -> v = ring[q % CAP2]; lane!v; q++
            :: else -> break
            od
        };
-       q = W_(t);
-       M = NONE(M);
+       q = TAIL_AT(t);
+       chunk = NONE(chunk);
        do
-       :: t = T; cas(T, t, (t | CLOSED1) & ~RUNG1, ok); if :: ok -> break :: else fi
+       :: t = tail; cas(tail, t, (t | CLOSED1) & ~WOKEN1, ok); if :: ok -> break :: else fi
        od;
        release(q);
-       drop_wl()
+       unlock()
     fi
 }
 
@@ -221,47 +221,47 @@ again:
     eof = false;
     if :: want = 1 :: want = 2 fi;
     do
-    :: h = H; t = T;
+    :: h = head; t = tail;
        if
        :: CLOSED(t) ->
           if :: done > 0 -> break :: else fi;
           good = forever;
-          t = T;
+          t = tail;
           if
           :: !CLOSED(t) -> goto next_look
 #ifdef BUG_FOREVER
           :: CLOSED(t) && good -> counted = false
-          :: CLOSED(t) && !good && WL(t) != 0 -> (WL(T) == 0 || forever || !CLOSED(T)); goto next_look
-          :: CLOSED(t) && !good && WL(t) == 0 ->
+          :: CLOSED(t) && !good && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || forever || !CLOSED(tail)); goto next_look
+          :: CLOSED(t) && !good && LOCK_OWNER(t) == 0 ->
 #else
-          :: CLOSED(t) && WL(t) != 0 -> (WL(T) == 0 || !CLOSED(T)); goto next_look
-          :: CLOSED(t) && WL(t) == 0 && good -> counted = false
-          :: CLOSED(t) && WL(t) == 0 && !good ->
+          :: CLOSED(t) && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail)); goto next_look
+          :: CLOSED(t) && LOCK_OWNER(t) == 0 && good -> counted = false
+          :: CLOSED(t) && LOCK_OWNER(t) == 0 && !good ->
 #endif
              if
-             :: NSL(t) == 3 -> forever = true; goto next_look
-             :: else -> cas(T, t, t + NSL1, ok); if :: !ok -> goto next_look :: else fi; counted = true
+             :: SLEEPERS(t) == 3 -> forever = true; goto next_look
+             :: else -> cas(tail, t, t + SLEEPER1, ok); if :: !ok -> goto next_look :: else fi; counted = true
              fi
           fi;
           armed = false;
           goto sleep
-       :: HELD(h) -> (H != h); goto next_look
+       :: HELD(h) -> (head != h); goto next_look
        :: else
        fi;
        if
-       :: NSL(t) > 0 ->
+       :: SLEEPERS(t) > 0 ->
           if :: done > 0 -> break :: else fi;
           if
-          :: !RUNG(t) -> hand_back(true)
-          :: RUNG(t) -> hand_back(true)
-          :: RUNG(t) -> (T != t)
+          :: !WOKEN(t) -> hand_back(true)
+          :: WOKEN(t) -> hand_back(true)
+          :: WOKEN(t) -> (tail != t)
           fi;
           goto next_look
        :: else
        fi;
-       m = M; r = R_(h); q = W_(t);
+       m = chunk; r = HEAD_AT(h); q = TAIL_AT(t);
        if
-       :: VALID(m) && P_(m) < q -> q = P_(m)
+       :: VALID(m) && CHUNK_AT(m) < q -> q = CHUNK_AT(m)
        :: else
        fi;
        if
@@ -272,8 +272,8 @@ again:
           if :: n > 1 -> a[1] = ring[(r + 1) % CAP2] :: else fi;
           atomic {
               if
-              :: H == h ->
-                 H = r + n;
+              :: head == h ->
+                 head = r + n;
                  leaves(a[0]);
                  if :: n > 1 -> leaves(a[1]) :: else fi;
                  done = done + n; ok = true
@@ -281,22 +281,22 @@ again:
               fi
           };
           if
-          :: ok && VALID(m) && P_(m) == W_(t) && W_(t) - (r + n) <= CAP / 2 ->
+          :: ok && VALID(m) && CHUNK_AT(m) == TAIL_AT(t) && TAIL_AT(t) - (r + n) <= CAP / 2 ->
              r = r + n;
-             t = T;
+             t = tail;
              if
-             :: WL(t) == 0 && NSL(t) == 0 && !CLOSED(t) ->
-                cas(T, t, SET_WL(t, me), ok);
+             :: LOCK_OWNER(t) == 0 && SLEEPERS(t) == 0 && !CLOSED(t) ->
+                cas(tail, t, SET_LOCK(t, me), ok);
                 if
                 :: ok ->
-                   h = H; r = R_(h);
+                   h = head; r = HEAD_AT(h);
                    if
                    :: !HELD(h) ->
-                      cas(H, h, r | (me << 5) | HELD1, ok);
+                      cas(head, h, r | (me << 5) | HELD1, ok);
                       if :: ok -> pump_locked(r); release(r) :: else fi
                    :: else
                    fi;
-                   drop_wl()
+                   unlock()
                 :: else
                 fi
              :: else
@@ -305,35 +305,35 @@ again:
           fi;
           n = 0;
           if :: done == want -> break :: else fi
-       :: r >= q && VALID(m) && r == P_(m) ->
-          cas(H, h, r | (me << 5) | HELD1, ok);
+       :: r >= q && VALID(m) && r == CHUNK_AT(m) ->
+          cas(head, h, r | (me << 5) | HELD1, ok);
           if
           :: !ok -> skip
           :: else ->
-             good = (M == m);
-             t = T;
+             good = (chunk == m);
+             t = tail;
              if
 #ifdef BUG_STEAL
              :: !good -> release(r); goto next_look
 #else
-             :: !good || NSL(t) > 0 -> release(r); goto next_look
+             :: !good || SLEEPERS(t) > 0 -> release(r); goto next_look
 #endif
              :: else
              fi;
              atomic {
                  n = 0;
                  do
-                 :: n < want - done && len(K) > 0 -> K?v; leaves(v); n++
+                 :: n < want - done && len(lane) > 0 -> lane?v; leaves(v); n++
                  :: else -> break
                  od
              };
              if
-             :: n > 0 && n < want - done -> cas(M, m, NONE(m), ok)
+             :: n > 0 && n < want - done -> cas(chunk, m, NONE(m), ok)
 #ifndef BUG_EMPTY
-             :: n == 0 && (filled == m || (WL(t) == 0 && T == t)) -> cas(M, m, NONE(m), ok)
-             :: n == 0 && filled != m && !(WL(t) == 0 && T == t) -> skip
+             :: n == 0 && (filled == m || (LOCK_OWNER(t) == 0 && tail == t)) -> cas(chunk, m, NONE(m), ok)
+             :: n == 0 && filled != m && !(LOCK_OWNER(t) == 0 && tail == t) -> skip
 #else
-             :: n == 0 -> cas(M, m, NONE(m), ok)
+             :: n == 0 -> cas(chunk, m, NONE(m), ok)
 #endif
              :: n == want - done && n > 0 -> filled = m
              fi;
@@ -341,13 +341,13 @@ again:
              release(r);
              if :: done == want -> break :: else fi
           fi
-       :: r >= q && VALID(m) && r != P_(m) -> skip
+       :: r >= q && VALID(m) && r != CHUNK_AT(m) -> skip
        :: r >= q && !VALID(m) ->
           if :: done > 0 -> break :: else fi;
 #ifndef BUG_ARM
-          cas(T, t, (t + NSL1) & ~RUNG1, ok);
+          cas(tail, t, (t + SLEEPER1) & ~WOKEN1, ok);
 #else
-          atomic { ok = (W_(T) == W_(t) && NSL(T) == 0 && !CLOSED(T)); if :: ok -> T = T + NSL1 :: else fi };
+          atomic { ok = (TAIL_AT(tail) == TAIL_AT(t) && SLEEPERS(tail) == 0 && !CLOSED(tail)); if :: ok -> tail = tail + SLEEPER1 :: else fi };
 #endif
           if
           :: ok ->
@@ -357,19 +357,19 @@ sleep:
              atomic {
                  n = 0;
                  if
-                 :: len(K) > 0 ->
+                 :: len(lane) > 0 ->
                     do
-                    :: n < want && len(K) > 0 -> K?v; leaves(v); n++
+                    :: n < want && len(lane) > 0 -> lane?v; leaves(v); n++
                     :: else -> break
                     od
-                 :: len(K) == 0 && writers == 0 -> eof = true
+                 :: len(lane) == 0 && writers == 0 -> eof = true
                  fi
              };
              if
              :: armed ->
-                m = M;
+                m = chunk;
                 if
-                :: n < want && VALID(m) && SEQ(m) == ((SEQ(before) + 1) & 7) -> cas(M, m, NONE(m), ok)
+                :: n < want && VALID(m) && SEQ(m) == ((SEQ(before) + 1) & 7) -> cas(chunk, m, NONE(m), ok)
                 :: n == want && VALID(m) && SEQ(m) == ((SEQ(before) + 1) & 7) -> filled = m
                 :: else
                 fi
@@ -379,17 +379,17 @@ sleep:
              if
              :: counted ->
                 do
-                :: t = T;
-                   assert(NSL(t) > 0);
-                   h = t - NSL1;
-                   cas(T, t, h & ~RUNG1, ok);
+                :: t = tail;
+                   assert(SLEEPERS(t) > 0);
+                   h = t - SLEEPER1;
+                   cas(tail, t, h & ~WOKEN1, ok);
                    if :: ok -> break :: else fi
                 od
              :: else
              fi;
              counted = false;
              armed = false;
-             if :: eof || done == want || CLOSED(T) -> break :: else fi
+             if :: eof || done == want || CLOSED(tail) -> break :: else fi
           :: else
           fi
        fi;
@@ -420,70 +420,70 @@ message:
     fi;
     if :: hot = true :: hot = false fi;
     do
-    :: t = T;
+    :: t = tail;
        if
        :: CLOSED(t) ->
           counted = false;
              good = forever;
-             t = T;
+             t = tail;
              if
              :: !CLOSED(t) -> goto again
-             :: CLOSED(t) && !good && done == 0 && hot && KW(t) == 0 && NSL(t) <= 1 && WL(t) == 0 && pending == 0 ->
+             :: CLOSED(t) && !good && done == 0 && hot && KERNEL_WRITERS(t) == 0 && SLEEPERS(t) <= 1 && LOCK_OWNER(t) == 0 && pending == 0 ->
                 hot = false;
-                cas(T, t, SET_WL(t, me), ok);
+                cas(tail, t, SET_LOCK(t, me), ok);
                 if
                 :: !ok -> goto again
-                :: pending != 0 || forever -> drop_wl(); goto again
+                :: pending != 0 || forever -> unlock(); goto again
                 :: else
                 fi;
                 /* A reader on its way out is waited for, or the opening is given up. */
                 do
-                :: NSL(T) > 0 && len(K) > 0 -> if :: true -> drop_wl(); goto again :: (NSL(T) == 0 || len(K) == 0) fi
+                :: SLEEPERS(tail) > 0 && len(lane) > 0 -> if :: true -> unlock(); goto again :: (SLEEPERS(tail) == 0 || len(lane) == 0) fi
                 :: else -> break
                 od;
-                t = T; r = R_(H);
-                n = len(K);
+                t = tail; r = HEAD_AT(head);
+                n = len(lane);
                 if
-                :: n > CAP || (n > 0 && NSL(t) > 0) -> n = 0; drop_wl(); goto again
+                :: n > CAP || (n > 0 && SLEEPERS(t) > 0) -> n = 0; unlock(); goto again
                 :: else
                 fi;
                 pos = r;
                 do
-                :: atomic { n > 0 && len(K) > 0 -> K?v; ring[pos % CAP2] = v; pos++; n-- }
+                :: atomic { n > 0 && len(lane) > 0 -> lane?v; ring[pos % CAP2] = v; pos++; n-- }
                 :: else -> break
                 od;
                 n = 0;
 #ifndef BUG_SEQ
-                M = NONE(NEXT(M, 0));
+                chunk = NONE(NEXT(chunk, 0));
 #else
-                M = NONE(M);
+                chunk = NONE(chunk);
 #endif
                 do
-                :: t = T; cas(T, t, SET_WL(SET_W(t, pos), 0) & ~(CLOSED1 | RUNG1), ok); if :: ok -> break :: else fi
+                :: t = tail; cas(tail, t, SET_LOCK(SET_W(t, pos), 0) & ~(CLOSED1 | WOKEN1), ok); if :: ok -> break :: else fi
                 od;
                 goto again
              :: else ->
                 if
-                :: WL(t) != 0 -> (WL(T) == 0 || !CLOSED(T)); goto again
-                :: WL(t) == 0 && good -> skip
+                :: LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail)); goto again
+                :: LOCK_OWNER(t) == 0 && good -> skip
 #ifdef BUG_REST
-                :: WL(t) == 0 && !good && done > 0 -> skip
-                :: WL(t) == 0 && !good && done == 0 && KW(t) < 3 ->
+                :: LOCK_OWNER(t) == 0 && !good && done > 0 -> skip
+                :: LOCK_OWNER(t) == 0 && !good && done == 0 && KERNEL_WRITERS(t) < 3 ->
 #else
-                :: WL(t) == 0 && !good && KW(t) < 3 ->
+                :: LOCK_OWNER(t) == 0 && !good && KERNEL_WRITERS(t) < 3 ->
 #endif
-                   cas(T, t, t + KW1, ok); if :: !ok -> goto again :: else fi; counted = true
+                   cas(tail, t, t + KERNEL_WRITER1, ok); if :: !ok -> goto again :: else fi; counted = true
                 fi
              fi;
           /* The caller's own write(2) of what is left. */
           do
-          :: done < want -> atomic { len(K) < 8 -> K!(base * 16 + sent + done); done++ }
+          :: done < want -> atomic { len(lane) < 8 -> lane!(base * 16 + sent + done); done++ }
           :: else -> break
           od;
           if
           :: counted ->
              do
-             :: t = T; h = t - KW1; cas(T, t, h, ok); if :: ok -> break :: else fi
+             :: t = tail; h = t - KERNEL_WRITER1; cas(tail, t, h, ok); if :: ok -> break :: else fi
              od
           :: else
           fi;
@@ -493,19 +493,19 @@ message:
        take_wl(true);
        if :: !got -> goto again :: else fi;
 locked:
-       t = T;
-       if :: CLOSED(t) -> drop_wl(); goto again :: else fi;
-       h = H; m = M; r = R_(h); pos = W_(t); used = pos - r;
+       t = tail;
+       if :: CLOSED(t) -> unlock(); goto again :: else fi;
+       h = head; m = chunk; r = HEAD_AT(h); pos = TAIL_AT(t); used = pos - r;
        if
-       :: NSL(t) > 0 && !RUNG(t) ->
+       :: SLEEPERS(t) > 0 && !WOKEN(t) ->
 #ifndef BUG_PLACE
-          m = NEXT(M, pos);
-          M = m;
+          m = NEXT(chunk, pos);
+          chunk = m;
 #endif
-#ifndef BUG_RUNG
-          cas(T, t, t | RUNG1, ok);
+#ifndef BUG_WOKEN
+          cas(tail, t, t | WOKEN1, ok);
           if :: !ok -> ABANDON goto locked :: else fi;
-          t = t | RUNG1;
+          t = t | WOKEN1;
 #endif
           n = 0;
           q = want - done - 1;
@@ -514,25 +514,25 @@ locked:
           :: else -> break
           od;
 #ifdef BUG_FIRST
-          cas(T, t, SET_W(t, pos + n), ok);
+          cas(tail, t, SET_W(t, pos + n), ok);
           if :: ok -> t = SET_W(t, pos + n) :: else fi;
 #endif
 #ifdef BUG_PLACE
-          m = NEXT(M, pos);
-          M = m;
+          m = NEXT(chunk, pos);
+          chunk = m;
 #endif
-          atomic { assert(len(K) == 0); K!(base * 16 + sent + done) };
+          atomic { assert(len(lane) == 0); lane!(base * 16 + sent + done) };
           done++;
-#ifdef BUG_RUNG
-          cas(T, t, t | RUNG1, ok);
-          t = t | RUNG1;
+#ifdef BUG_WOKEN
+          cas(tail, t, t | WOKEN1, ok);
+          t = t | WOKEN1;
 #endif
 #ifdef BUG_FIRST
           done = done + n;
 #else
           if
-          :: done + n == want -> cas(T, t, SET_WL(SET_W(t, pos + n), 0), ok)
-          :: else -> cas(T, t, SET_W(t, pos + n), ok)
+          :: done + n == want -> cas(tail, t, SET_LOCK(SET_W(t, pos + n), 0), ok)
+          :: else -> cas(tail, t, SET_W(t, pos + n), ok)
           fi;
           if
           :: ok -> done = done + n; n = 0; if :: done == want -> break :: else -> goto locked fi
@@ -540,21 +540,21 @@ locked:
           fi;
 #endif
           n = 0;
-          if :: done == want -> drop_wl(); break :: else -> goto locked fi
+          if :: done == want -> unlock(); break :: else -> goto locked fi
        :: else
        fi;
        if
-       :: !(VALID(m) && r < P_(m)) && used < CAP ->
+       :: !(VALID(m) && r < CHUNK_AT(m)) && used < CAP ->
           if :: want - done < CAP - used -> n = want - done :: else -> n = CAP - used fi;
           q = 0;
           do
           :: q < n -> ring[(pos + q) % CAP2] = base * 16 + sent + done + q; q++
           :: else -> break
           od;
-          h = (NSL(t) == 0 && !VALID(m) -> t & ~RUNG1 : t);
+          h = (SLEEPERS(t) == 0 && !VALID(m) -> t & ~WOKEN1 : t);
           if
-          :: done + n == want -> cas(T, t, SET_WL(SET_W(h, pos + n), 0), ok)
-          :: else -> cas(T, t, SET_W(h, pos + n), ok)
+          :: done + n == want -> cas(tail, t, SET_LOCK(SET_W(h, pos + n), 0), ok)
+          :: else -> cas(tail, t, SET_W(h, pos + n), ok)
           fi;
           if
           :: ok -> done = done + n; n = 0; if :: done == want -> break :: else -> goto locked fi
@@ -564,36 +564,36 @@ locked:
        fi;
        if
        :: !VALID(m) ->
-          m = NEXT(M, pos);
-          M = m;
+          m = NEXT(chunk, pos);
+          chunk = m;
 #ifndef BUG_FULL
-          cas(T, t, t | RUNG1, ok);
+          cas(tail, t, t | WOKEN1, ok);
           if :: !ok -> ABANDON goto locked :: else fi;
 #endif
-          atomic { assert(len(K) == 0); K!(base * 16 + sent + done) };
+          atomic { assert(len(lane) == 0); lane!(base * 16 + sent + done) };
           done++;
-          if :: done == want -> drop_wl(); break :: else -> goto locked fi
-       :: VALID(m) && r >= P_(m) && len(K) == 0 ->
-          h = H;
+          if :: done == want -> unlock(); break :: else -> goto locked fi
+       :: VALID(m) && r >= CHUNK_AT(m) && len(lane) == 0 ->
+          h = head;
           if
-          :: NSL(t) == 0 && !HELD(h) && R_(h) == r ->
-             cas(H, h, r | (me << 5) | HELD1, ok);
+          :: SLEEPERS(t) == 0 && !HELD(h) && HEAD_AT(h) == r ->
+             cas(head, h, r | (me << 5) | HELD1, ok);
              if
              :: ok ->
                 if
-                :: M == m && len(K) == 0 -> cas(M, m, NONE(m), ok)
+                :: chunk == m && len(lane) == 0 -> cas(chunk, m, NONE(m), ok)
                 :: else
                 fi;
                 release(r);
                 goto locked
-             :: else -> drop_wl(); goto again
+             :: else -> unlock(); goto again
              fi
-          :: else -> drop_wl(); goto again
+          :: else -> unlock(); goto again
           fi
        :: else ->
-          /* K is shrunk to one slot: its unit makes it full. Sleep until there is room. */
-          drop_wl();
-          (len(K) == 0 || CLOSED(T));
+          /* lane is shrunk to one slot: its unit makes it full. Sleep until there is room. */
+          unlock();
+          (len(lane) == 0 || CLOSED(tail));
           goto again
        fi;
 again:

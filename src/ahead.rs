@@ -1,7 +1,7 @@
 //! What a reader has taken out of the stream and nobody has asked for yet.
 //!
-//! Invariant: it stood in the stream before all that the stream has left, so every read of that end looks here first; and the queue that
-//! watches the end counts it.
+//! Invariant: it stood in the stream before all that the stream has left, so every read of that end looks here first;
+//! and the queue that watches the end counts it.
 //! Not here: who reads ahead (buffered.rs), or gives a record back (receiver.rs).
 use crate::Reader;
 
@@ -12,8 +12,9 @@ pub(crate) struct Ahead {
 }
 
 impl Reader {
-    /// Bytes that were read out of the pipe already, and come with the next reads of this end: [`buffered`](Reader::buffered) was shown more
-    /// than it took, or a [`Receiver`](crate::Receiver) kept a record. Nobody else finds them, neither a clone nor who has the descriptor.
+    /// Bytes that were read out of the pipe already, and come with the next reads of this end:
+    /// [`buffered`](Reader::buffered) was shown more than it took, or a [`Receiver`](crate::Receiver) kept a record.
+    /// Nobody else finds them, neither a clone nor who has the descriptor.
     pub fn ahead(&self) -> &[u8] {
         self.ahead.as_ref().map_or(&[], |a| &a.bytes[a.at..])
     }

@@ -1,9 +1,9 @@
 //! A reader whose buffer is the ring itself: std's `BufRead` without a copy.
 //!
-//! Invariant: between `fill_buf` and `consume` the bytes are held in the ring (crate pipe, peek.rs) by this thread, which meanwhile
-//! does nothing that would wait for itself: other calls of it on that pipe fail with EBUSY.
-//! unsafe: slices over shared memory, as in grant.rs.
-//! Bytes that came through the kernel's pipe are read ahead, and are the reader's: what is not consumed comes with its next read.
+//! Invariant: between `fill_buf` and `consume` the bytes are held in the ring (crate pipe, peek.rs) by this thread,
+//! which meanwhile does nothing that would wait for itself: other calls of it on that pipe fail with EBUSY.
+//! unsafe: slices over shared memory, as in grant.rs. Bytes that came through the kernel's pipe are read ahead, and are
+//! the reader's: what is not consumed comes with its next read.
 //! Not here: what the reader has ahead (ahead.rs).
 use crate::carried::Carried;
 use crate::watch::Turn;
@@ -63,10 +63,10 @@ pub(crate) fn wait_for_another(until: Option<Instant>) -> io::Result<()> {
 
 /// A [`Reader`] as [`BufRead`]: lines, or whatever else is looked for in bytes before they are taken, without copying them.
 ///
-/// What `fill_buf` shows lies in shared memory, where its writer put it, and stays until `consume`: then other readers of the
-/// pipe, and whoever wants to hand it to the kernel, go on. So consume soon. Meanwhile calls of the same thread on other ends
-/// of that pipe fail with EBUSY. Bytes that came through the kernel's pipe (those that woke a reader) are copied, and stay with the reader
-/// ([`Reader::ahead`]).
+/// What `fill_buf` shows lies in shared memory, where its writer put it, and stays until `consume`: then other readers
+/// of the pipe, and whoever wants to hand it to the kernel, go on. So consume soon. Meanwhile calls of the same thread
+/// on other ends of that pipe fail with EBUSY. Bytes that came through the kernel's pipe (those that woke a reader) are
+/// copied, and stay with the reader ([`Reader::ahead`]).
 ///
 /// ```
 /// use std::io::{BufRead, Write};
@@ -88,8 +88,9 @@ pub struct Buffered<'a> {
 }
 
 impl Reader {
-    /// The reader as `BufRead`, for as long as the value lives. What it has not consumed comes with the reader's next reads, buffered or not:
-    /// it is still in the pipe, or, if it came through the kernel's, with this reader ([`Reader::ahead`]).
+    /// The reader as `BufRead`, for as long as the value lives. What it has not consumed comes with the reader's next
+    /// reads, buffered or not: it is still in the pipe, or, if it came through the kernel's, with this reader
+    /// ([`Reader::ahead`]).
     pub fn buffered(&mut self) -> Buffered<'_> {
         Buffered {
             reader: self,

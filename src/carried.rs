@@ -27,8 +27,8 @@ pub enum OrElse {
     Return,
     /// Look again for a little while.
     Spin,
-    /// That, and sleep in the kernel's read(2) or write(2), until there is something to return. Where others always do so the ring
-    /// brings nothing, and is left.
+    /// That, and sleep in the kernel's read(2) or write(2), until there is something to return. Where others always do
+    /// so the ring brings nothing, and is left.
     Sleep,
 }
 

@@ -1,8 +1,8 @@
 //! Slots of pipes that nobody has open any more: found by asking the kernel who has what, when slots run short.
 //!
-//! Invariant: a slot is freed only if no process of this user had its pipe open at a moment after the slot was seen. Who
-//! cannot be asked has none, being another user's: the domain is this one's. While a process of this user that has used the domain
-//! does not show what it has open, none is freed.
+//! Invariant: a slot is freed only if no process of this user had its pipe open at a moment after the slot was seen.
+//! Who cannot be asked has none, being another user's: the domain is this one's. While a process of this user that has
+//! used the domain does not show what it has open, none is freed.
 //! Not here: the rings' memory at rest (carried.rs).
 use crate::thread;
 use byway_folder::descriptors;

@@ -1,4 +1,5 @@
-//! How ends show themselves to people who look for a mistake: which descriptor, carried or not, and what they hold themselves.
+//! How ends show themselves to people who look for a mistake: which descriptor, carried or not, and what they hold
+//! themselves.
 //!
 //! Invariant: it asks neither the stream nor the kernel, and waits for nobody: it may be called from anywhere.
 //! Not here: grants and events, which derive it or have it beside them.

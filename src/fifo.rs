@@ -132,11 +132,12 @@ impl Fifo {
         Ok(Reader::over(fd, carried))
     }
 
-    /// As `reader`, waiting no longer than `most`: a writer that comes in that time has come, be he gone again before it is over,
-    /// and what he wrote is there.
+    /// As `reader`, waiting no longer than `most`: a writer that comes in that time has come, be he gone again before
+    /// it is over, and what he wrote is there.
     ///
-    /// From its call on a writer finds a reader, as while `reader` waits; if the time is over he has a broken pipe. Where another reader has
-    /// left bytes of a writer that has gone, it does not wait for the next one, as `reader` would.
+    /// From its call on a writer finds a reader, as while `reader` waits; if the time is over he has a broken pipe.
+    /// Where another reader has left bytes of a writer that has gone, it does not wait for the next one, as `reader`
+    /// would.
     ///
     /// # Errors
     /// `TimedOut`: nobody opened it for writing in that time. The others as [`Fifo::reader`].

@@ -4,8 +4,8 @@
 //! reserve(n) -> WriteGrant --fill--> share() -> Grant --send--> (in flight) --receive--> Grant
 //!               mine alone                      clone: one count more, in this process; a clone may be sent too
 //! ```
-//! Invariant: each process that has a buffer, and each channel in which it travels, has an entry in the table of holdings; so
-//! it lives as long as one of them, and comes home when its holders have died.
+//! Invariant: each process that has a buffer, and each channel in which it travels, has an entry in the table of
+//! holdings; so it lives as long as one of them, and comes home when its holders have died.
 //! unsafe: slices over shared memory. A peer that takes part never writes into a buffer after it shared it. One that does
 //! so all the same is a process of this user's, which could write into any memory of this process by ptrace(2) too
 //! (docs/threats.md); addresses and lengths are checked against the domain before they are used.
@@ -109,8 +109,9 @@ impl WriteGrant {
     /// Ends the filling: from now on it can be sent, cloned and read, and nobody writes into it.
     ///
     /// # Errors
-    /// The buffer, as it was, and an error. `OutOfMemory`: too many buffers are held and in flight (8,192 of this user's); try again when
-    /// some are gone. `InvalidInput`: in a child that was forked after it was reserved, which does not have it.
+    /// The buffer, as it was, and an error. `OutOfMemory`: too many buffers are held and in flight (8,192 of this
+    /// user's); try again when some are gone. `InvalidInput`: in a child that was forked after it was reserved, which
+    /// does not have it.
     pub fn share(self) -> Result<Grant, ShareError> {
         let d = self.home.domain;
         let u = thread::user(d);
@@ -262,8 +263,8 @@ impl Grant {
         holdings::object(&self.held.home.domain, self.held.holding.unit).map_or(0, |(_, n)| n)
     }
 
-    /// Makes `to`, a channel, a holder: instead of this process, where this value is the only one here that has the buffer; else
-    /// as well.
+    /// Makes `to`, a channel, a holder: instead of this process, where this value is the only one here that has the
+    /// buffer; else as well.
     pub(crate) fn part(mut self, to: u32) -> Result<Parting, SendError> {
         let (d, own) = (self.held.home.domain, self.held.holding);
         // A child's copy of a value is nobody's.

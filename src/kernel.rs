@@ -1,7 +1,7 @@
 //! The kernel's side of an end: pipe2(2), reads and writes that do not wait, the wait itself.
 //!
-//! Invariant: an attempt never sleeps that is not to, although the descriptor is a blocking one: so it can be shared with programs
-//! that know nothing of this library.
+//! Invariant: an attempt never sleeps that is not to, although the descriptor is a blocking one: so it can be shared
+//! with programs that know nothing of this library.
 //! Not here: channels.
 use byway_pipe::timer;
 use byway_sys::errno::Ret;
@@ -75,7 +75,8 @@ pub fn write_asleep(fd: usize, b: &[u8]) -> Ret {
     unsafe { call3(nr::WRITE, fd, b.as_ptr() as usize, b.len()) }
 }
 
-/// read(2); EAGAIN where it cannot wait: of a descriptor that somebody has made a non-blocking one, or where nobody writes yet.
+/// read(2); EAGAIN where it cannot wait: of a descriptor that somebody has made a non-blocking one, or where nobody
+/// writes yet.
 pub fn read_waiting(fd: usize, b: &mut [u8]) -> Ret {
     begun(fd, read_asleep(fd, b))
 }
@@ -107,11 +108,11 @@ pub fn read(fd: usize, b: &mut [u8]) -> Ret {
     }
 }
 
-/// Of the read end of a FIFO that was opened with O_NONBLOCK, and still has it: whether a writer has come since, be he gone again.
-/// Bytes that are there count as a writer's.
+/// Of the read end of a FIFO that was opened with O_NONBLOCK, and still has it: whether a writer has come since, be he
+/// gone again. Bytes that are there count as a writer's.
 pub fn has_writer(fd: usize) -> io::Result<bool> {
-    // LINUX fifo_open, pipe_poll: POLLHUP when no writer is there and one has been since that open; a writer that is there and has
-    // written nothing shows nothing.
+    // LINUX fifo_open, pipe_poll: POLLHUP when no writer is there and one has been since that open; a writer that is
+    // there and has written nothing shows nothing.
     if file::poll1(fd, file::POLLIN, 0).0 > 0 {
         return Ok(true);
     }
@@ -122,8 +123,8 @@ pub fn has_writer(fd: usize) -> io::Result<bool> {
     }
 }
 
-/// LINUX pipe_read: 0 where nobody writes, EAGAIN where somebody does and nothing is there. What is there is not taken: memory that the
-/// kernel must not write to makes it EFAULT.
+/// LINUX pipe_read: 0 where nobody writes, EAGAIN where somebody does and nothing is there. What is there is not taken:
+/// memory that the kernel must not write to makes it EFAULT.
 fn nobody_or(fd: usize) -> Ret {
     static NOWHERE: u8 = 0;
     // SAFETY: no memory is written to: the byte lies in a mapping that is only for reading.

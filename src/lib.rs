@@ -22,9 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //! # Readiness
-//! An end goes into poll, epoll or any event loop by its descriptor (`AsFd`). Bytes in shared memory do not make a descriptor
-//! readable, so the rule is that of edge-triggered epoll: **read (write) until `WouldBlock`, then wait**. From the moment
-//! an attempt said `WouldBlock` the descriptor tells the truth, level-triggered, until the next call on that end.
+//! An end goes into poll, epoll or any event loop by its descriptor (`AsFd`). Bytes in shared memory do not make a
+//! descriptor readable, so the rule is that of edge-triggered epoll: **read (write) until `WouldBlock`, then wait**.
+//! From the moment an attempt said `WouldBlock` the descriptor tells the truth, level-triggered, until the next call on
+//! that end.
 //!
 //! [`events`] waits for many ends at once, as kqueue(2) does, and keeps that rule itself.
 //!
@@ -33,7 +34,8 @@
 //! Rust programs ignore it from the start. A signal handler ends a wait with `Interrupted`.
 //!
 //! Invariant: nothing that a peer writes into shared memory makes a call here touch memory outside of the domain, or panic.
-//! Not here: the channel protocol (crate byway-pipe, docs/pipe.md), the allocator (byway-mem). docs/native.md has the design.
+//! Not here: the channel protocol (crate byway-pipe, docs/pipe.md), the allocator (byway-mem). docs/native.md has the
+//! design.
 #![warn(missing_docs, missing_debug_implementations)]
 
 mod ahead;

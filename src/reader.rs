@@ -31,17 +31,18 @@ const REST: Duration = Duration::from_millis(20);
 /// the pipe the kernel's for good.
 #[repr(C)]
 pub struct Reader {
-    /// Of its last quiet read. What such a read needs comes first: after a sleep each line is one more to wait for.
-    quiet: pass_through::Shortcut,
+    /// Of its last pass-through read. What such a read needs comes first: after a sleep each line is one more to wait
+    /// for.
+    shortcut: pass_through::Shortcut,
     arms: Arms,
     /// What has left the stream and comes next.
     pub(crate) ahead: Option<Box<Ahead>>,
     fd: OwnedFd,
     pub(crate) carried: Option<Carried>,
-    /// R when this end last went to sleep.
+    /// The head when this end last went to sleep.
     slept: Option<u64>,
     /// Of what it read last.
-    pub(crate) lease: ReadCursor,
+    pub(crate) cursor: ReadCursor,
     /// After `fd`: it tells of the close.
     _farewell: Farewell,
 }
@@ -49,21 +50,21 @@ pub struct Reader {
 impl Reader {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Reader {
         Reader {
-            quiet: pass_through::Shortcut::NONE,
+            shortcut: pass_through::Shortcut::NONE,
             arms: Arms::Own(None),
             ahead: None,
             fd,
             carried,
             slept: None,
-            lease: ReadCursor::NONE,
+            cursor: ReadCursor::NONE,
             _farewell: Farewell(carried),
         }
     }
 
     /// The reader of a pipe whose descriptor came from elsewhere: inherited over exec(2), or of another program's.
     ///
-    /// It is carried if a process of this user made it with this library. Then O_NONBLOCK is cleared: `try_read` does not wait
-    /// anyhow.
+    /// It is carried if a process of this user made it with this library. Then O_NONBLOCK is cleared: `try_read` does
+    /// not wait anyhow.
     ///
     /// # Errors
     /// `InvalidInput`: not a pipe, or not open for reading.
@@ -82,7 +83,8 @@ impl Reader {
         Ok(Reader::over(fd, carried))
     }
 
-    /// Another reader of the same stream, as dup(2) makes it. Bytes that this one has read [ahead](Reader::ahead) stay with this one.
+    /// Another reader of the same stream, as dup(2) makes it. Bytes that this one has read [ahead](Reader::ahead) stay
+    /// with this one.
     ///
     /// # Errors
     /// No descriptor is free.
@@ -99,9 +101,9 @@ impl Reader {
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something. Or another reader has looked at what is
-    /// there for some 30 ms ([`Buffered`](crate::Buffered)): then the descriptor tells when that one has done, but not if its process is
-    /// killed before.
+    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something. Or another reader has
+    /// looked at what is there for some 30 ms ([`Buffered`](crate::Buffered)): then the descriptor tells when that one
+    /// has done, but not if its process is killed before.
     pub fn try_read(&mut self, b: &mut [u8]) -> io::Result<usize> {
         self.attempt(b, OrElse::Return)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -115,14 +117,15 @@ impl Reader {
         self.read_until(b, Instant::now().checked_add(most))
     }
 
-    /// What read(2) says, if it is the kernel's turn as it was the last time: by as little as may be, for after a sleep all is cold.
+    /// What read(2) says, if it is the kernel's turn as it was the last time: by as little as may be, for after a sleep
+    /// all is cold.
     #[inline]
     fn again(&mut self, b: &mut [u8]) -> Option<Ret> {
         let sleeps =
-            self.quiet.is_some() && self.arms.are_none() && !b.is_empty() && !self.is_ahead();
+            self.shortcut.is_some() && self.arms.are_none() && !b.is_empty() && !self.is_ahead();
         let tid = sleeps.then(|| thread::ids().tid)?;
         quietly(
-            pass_through::read_again(tid, &mut self.quiet)?,
+            pass_through::read_again(tid, &mut self.shortcut)?,
             number(&self.fd),
             b,
         )
@@ -234,11 +237,11 @@ impl Reader {
         let (c, me) = c.mine(or);
         let (ch, fd) = (c.channel, number(&self.fd));
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if fast_path::read(me, ch, whole, &mut self.lease) {
+        if fast_path::read(me, ch, whole, &mut self.cursor) {
             return Ok(Some(b.len()));
         }
         if or == OrElse::Sleep
-            && let Some(inside) = pass_through::read(me, ch, &mut self.quiet)
+            && let Some(inside) = pass_through::read(me, ch, &mut self.shortcut)
             && let Some(n) = quietly(inside, fd, b)
         {
             return said(n).map(Some);
@@ -270,7 +273,8 @@ impl Reader {
         or: OrElse,
     ) -> io::Result<Option<usize>> {
         let (me, ch) = (c.me(false), c.channel);
-        // One read(2) in place of a poll and a read. While it sleeps nobody gives the ring's memory back: so not before that is done.
+        // One read(2) in place of a poll and a read. While it sleeps nobody gives the ring's memory back: so not before
+        // that is done.
         let rests = or == OrElse::Sleep && self.is_at_rest(c);
         let n = self.ask_kernel(b, if rests { or } else { OrElse::Return });
         if step != Step::NativeCounted {
@@ -323,8 +327,9 @@ impl Reader {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)). `InvalidInput`: this end has
-    /// read [ahead](Reader::ahead), and who gets the descriptor would miss that: read it before.
+    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
+    /// `InvalidInput`: this end has read [ahead](Reader::ahead), and who gets the descriptor would miss that: read it
+    /// before.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
         if self.is_ahead() {
             let n = self.ahead().len();
@@ -358,8 +363,8 @@ impl Drop for Reader {
     }
 }
 
-/// What the kernel's own read(2) says. `None`: it would have slept, but somebody made the descriptor a non-blocking one; who waits for
-/// that must be counted.
+/// What the kernel's own read(2) says. `None`: it would have slept, but somebody made the descriptor a non-blocking
+/// one; who waits for that must be counted.
 #[inline]
 fn quietly(_inside: pass_through::Inside, fd: usize, b: &mut [u8]) -> Option<Ret> {
     match kernel::read_asleep(fd, b) {

@@ -59,8 +59,8 @@ impl Receiver {
         &mut self.reader
     }
 
-    /// The pipe's end. A record that a buffer was too small for (EMSGSIZE) is not lost: it comes next again, with its head, as it stood in the
-    /// stream ([`Reader::ahead`]). A receiver of that reader finds it.
+    /// The pipe's end. A record that a buffer was too small for (EMSGSIZE) is not lost: it comes next again, with its
+    /// head, as it stood in the stream ([`Reader::ahead`]). A receiver of that reader finds it.
     pub fn into_inner(mut self) -> Reader {
         if let Some(m) = self.kept.take() {
             let framed = self.framed(m);
@@ -103,8 +103,9 @@ impl Receiver {
     /// The next record's bytes into `b`, and how many; waits for one. `None`: the last sender has closed.
     ///
     /// # Errors
-    /// EMSGSIZE (by `raw_os_error`): it is longer than `b`; the next call finds it again. `InvalidData`: what came is no record,
-    /// or a receiver was killed in the midst of one: make the pipe anew. `Interrupted`: a signal handler ran meanwhile.
+    /// EMSGSIZE (by `raw_os_error`): it is longer than `b`; the next call finds it again. `InvalidData`: what came is
+    /// no record, or a receiver was killed in the midst of one: make the pipe anew. `Interrupted`: a signal handler ran
+    /// meanwhile.
     #[inline]
     pub fn receive(&mut self, b: &mut [u8]) -> io::Result<Option<usize>> {
         self.get(b, Wait::Until(None))
@@ -229,7 +230,7 @@ impl Receiver {
         };
         let (c, me) = c.mine(or);
         let ch = c.channel;
-        if let Some(h) = fast_path::take(me, ch, b, &mut self.reader.lease) {
+        if let Some(h) = fast_path::take(me, ch, b, &mut self.reader.cursor) {
             return taken(c, h, b);
         }
         let mut waited = or == OrElse::Return;

@@ -90,8 +90,8 @@ impl Deref for Message {
     }
 }
 
-/// A record for which the buffer, or the pipe, is too small. The number alone: callers know it by `raw_os_error`, which an error with
-/// a text of its own would not have; C and Python add what to try.
+/// A record for which the buffer, or the pipe, is too small. The number alone: callers know it by `raw_os_error`, which
+/// an error with a text of its own would not have; C and Python add what to try.
 pub fn too_long() -> io::Error {
     io::Error::from_raw_os_error(libc::EMSGSIZE)
 }

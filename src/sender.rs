@@ -29,7 +29,8 @@ const SPINS: u32 = 200;
 /// The end that records are sent into.
 pub struct Sender {
     pub(crate) writer: Writer,
-    /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below R has landed.
+    /// Grants that this sender has sent: the position behind each, and its bytes of memory. What lies below the head
+    /// has landed.
     flying: VecDeque<(u64, usize)>,
     /// Their bytes together.
     flying_bytes: usize,
@@ -183,11 +184,11 @@ impl Sender {
 
     /// Whether as many of this sender's grants fly as may; waits a little for receivers that are at work.
     fn flies_enough(&mut self, ch: &Channel) -> bool {
-        // R has 40 bits (word.rs), and a ring is far below 2^32.
+        // The head has 40 bits (word.rs), and a ring is far below 2^32.
         let flies =
             |pos: u64, r: u64| (1..1 << 32).contains(&(pos.wrapping_sub(r) & ((1 << 40) - 1)));
         let enough = |s: &Sender| s.flying.len() >= FLYING || s.flying_bytes >= FLYING_BYTES;
-        // R is the receivers' to change, who are not asked for it before it matters.
+        // The head is the receivers' to change, who are not asked for it before it matters.
         for turn in 0..=SPINS {
             if !enough(self) {
                 return false;

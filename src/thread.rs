@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Ids of the thread and its process, the generation in which they were asked for, and where it stands: all that a call needs
-/// after a long sleep is on one line.
+/// Ids of the thread and its process, the generation in which they were asked for, and where it stands: all that a call
+/// needs after a long sleep is on one line.
 type Asked = (Ids, u32, Option<&'static AtomicU32>);
 
 thread_local! {
@@ -86,7 +86,7 @@ fn ask() -> Ids {
     };
     let page = page();
     IDS.set((ids, page.map_or(0, generation), page));
-    // Before the thread's first call that T does not count.
+    // Before the thread's first call that the tail does not count.
     if let Some(h) = home::joined() {
         begin(h.domain, ids);
     }

@@ -15,11 +15,11 @@
 //! # })?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//! All of these must be made, and used, inside a runtime with its I/O driver enabled. A future that is dropped has done nothing,
-//! or all that it was for (but `write_all` and its kind, which are several writes).
+//! All of these must be made, and used, inside a runtime with its I/O driver enabled. A future that is dropped has done
+//! nothing, or all that it was for (but `write_all` and its kind, which are several writes).
 //!
-//! Invariant: a descriptor is awaited only after an attempt has said `WouldBlock`: before that it does not tell the truth (crate
-//! documentation, Readiness).
+//! Invariant: a descriptor is awaited only after an attempt has said `WouldBlock`: before that it does not tell the
+//! truth (crate documentation, Readiness).
 //! unsafe: gives tokio the ends' descriptors. Not here: what the calls do.
 use crate::{Grant, Message, Reader, Receiver, SendError, Sender, Writer};
 use ::tokio::io::unix::{AsyncFd, AsyncFdReadyMutGuard};

@@ -4,8 +4,8 @@
 //! end:    begin -> (attempt) -> end ---- marks its knote ----> queue: looks at the stream; nothing there: arms the reader
 //!           busy: the queue keeps off                          for the end, whose next attempt ends that again
 //! ```
-//! Invariant: a reader is armed by the end or by the queue, and known to both; never twice. The queue's lock is taken before an
-//! end's, never after.
+//! Invariant: a reader is armed by the end or by the queue, and known to both; never twice. The queue's lock is taken
+//! before an end's, never after.
 //! Not here: what the queue looks for (events/).
 use crate::events::Inner;
 use crate::thread;
@@ -62,7 +62,8 @@ impl Watch {
         self.kept.load(Relaxed)
     }
 
-    /// The end holds so many bytes, from now on. RELAXED: the queue's lock orders it, which who adds the end has, and `mark` takes.
+    /// The end holds so many bytes, from now on. RELAXED: the queue's lock orders it, which who adds the end has, and
+    /// `mark` takes.
     pub fn keep(&self, n: usize) {
         self.kept.store(n, Relaxed);
     }

@@ -29,15 +29,15 @@ use std::time::{Duration, Instant};
 /// Clones, also in other processes, write into one stream; a write of up to 4,096 bytes is never mixed with others'.
 #[repr(C)]
 pub struct Writer {
-    /// Of its last quiet write; and first, as a reader's.
-    quiet: pass_through::Shortcut,
+    /// Of its last pass-through write; and first, as a reader's.
+    shortcut: pass_through::Shortcut,
     fd: OwnedFd,
     /// Whether its bytes have only been bytes: no records, which want the ring.
     pub(crate) plain: bool,
     pub(crate) carried: Option<Carried>,
     watch: Option<Arc<Watch>>,
     /// Of what this end wrote last.
-    lease: WriteCursor,
+    cursor: WriteCursor,
 }
 
 /// How an attempt ended: all is written, or as much as one that may sleep writes; or there is no room; or an error.
@@ -50,12 +50,12 @@ pub(crate) enum Tried {
 impl Writer {
     pub(crate) fn over(fd: OwnedFd, carried: Option<Carried>) -> Writer {
         Writer {
-            quiet: pass_through::Shortcut::NONE,
+            shortcut: pass_through::Shortcut::NONE,
             fd,
             plain: true,
             carried,
             watch: None,
-            lease: WriteCursor::NONE,
+            cursor: WriteCursor::NONE,
         }
     }
 
@@ -117,7 +117,8 @@ impl Writer {
     /// As `write`, waiting no longer than `most`; fewer bytes than all if the time is over in between.
     ///
     /// # Errors
-    /// `TimedOut`: there was no room in that time. `BrokenPipe`: nobody reads. `Interrupted`: a signal handler ran meanwhile.
+    /// `TimedOut`: there was no room in that time. `BrokenPipe`: nobody reads. `Interrupted`: a signal handler ran
+    /// meanwhile.
     pub fn write_timeout(&mut self, b: &[u8], most: Duration) -> io::Result<usize> {
         self.write_until(b, Instant::now().checked_add(most))
     }
@@ -125,9 +126,9 @@ impl Writer {
     /// As a reader's.
     #[inline]
     fn again(&mut self, b: &[u8]) -> Option<Ret> {
-        let sleeps = self.quiet.is_some() && self.watch.is_none() && !b.is_empty();
+        let sleeps = self.shortcut.is_some() && self.watch.is_none() && !b.is_empty();
         let tid = sleeps.then(|| thread::ids().tid)?;
-        let inside = pass_through::write_again(tid, b.len(), &mut self.quiet)?;
+        let inside = pass_through::write_again(tid, b.len(), &mut self.shortcut)?;
         let n = kernel::write_asleep(number(&self.fd), b);
         inside.wrote(n);
         (n != EAGAIN).then_some(n)
@@ -209,7 +210,7 @@ impl Writer {
                     return None;
                 }
                 let fd = number(&self.fd);
-                fast_path::record(me, ch, fd, head, b, most, &mut self.lease)
+                fast_path::record(me, ch, fd, head, b, most, &mut self.cursor)
             }
             _ => None,
         }
@@ -245,7 +246,7 @@ impl Writer {
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
         if *done == 0
-            && let Some(n) = fast_path::write(me, ch, fd, whole, most, &mut self.lease)
+            && let Some(n) = fast_path::write(me, ch, fd, whole, most, &mut self.cursor)
         {
             return match n {
                 EAGAIN => Tried::Full,
@@ -259,7 +260,7 @@ impl Writer {
         let sleeps = or == OrElse::Sleep;
         if sleeps
             && *done == 0
-            && let Some(inside) = pass_through::write(me, ch, b.len(), &mut self.quiet)
+            && let Some(inside) = pass_through::write(me, ch, b.len(), &mut self.shortcut)
             && let Some(tried) = asleep(fd, b, done)
         {
             inside.wrote(*done as Ret);
@@ -343,7 +344,8 @@ pub(crate) fn error(e: Ret) -> io::Error {
     io::Error::from_raw_os_error(-e as i32)
 }
 
-/// The kernel's own write(2), which sleeps where it must. `None`: it did not, for somebody made the descriptor a non-blocking one.
+/// The kernel's own write(2), which sleeps where it must. `None`: it did not, for somebody made the descriptor a
+/// non-blocking one.
 #[inline]
 fn asleep(fd: usize, b: &[u8], done: &mut usize) -> Option<Tried> {
     match kernel::write_asleep(fd, &b[*done..]) {

@@ -1,7 +1,7 @@
 //! What there is to tell of an entry now: asked of the stream and the kernel, whatever brought us here.
 //!
-//! Invariant: a reader of which nothing is told is armed, and a writer finds its descriptor full, so that the kernel tells of
-//! the next change; but for one that a call is busy with, which marks its entry when the call ends.
+//! Invariant: a reader of which nothing is told is armed, and a writer finds its descriptor full, so that the kernel
+//! tells of the next change; but for one that a call is busy with, which marks its entry when the call ends.
 //! Not here: what follows from it for the entry (table.rs).
 use super::knote::{Kind, Knote, Told};
 use super::{Filter, Flags};
@@ -113,7 +113,8 @@ impl Stream<'_> {
             return (Seen::Nothing, told);
         }
         loop {
-            // In this order: what was written before the last writer closed is counted, and what comes after the count is new.
+            // In this order: what was written before the last writer closed is counted, and what comes after the count
+            // is new.
             let eof = file::poll1(self.fd, file::POLLIN, 0).1 & POLLHUP != 0;
             let place = self.carried.map_or(0, |c| c.channel.tail().position());
             let Some(there) = self.unread() else {

@@ -21,10 +21,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //! # Semantics
-//! Those of kqueue(2), as FreeBSD has it: an entry (*knote*) for each identifier and filter; level-triggered, unless `CLEAR`
-//! makes it tell of changes only, more bytes included; `ONESHOT` removes it with its first event, `DISPATCH` disables it.
-//! An entry goes with its end. An end is in one queue at a time; a queue belongs to the process that made it, and a child that
-//! is forked makes its own.
+//! Those of kqueue(2), as FreeBSD has it: an entry (*knote*) for each identifier and filter; level-triggered, unless
+//! `CLEAR` makes it tell of changes only, more bytes included; `ONESHOT` removes it with its first event, `DISPATCH`
+//! disables it. An entry goes with its end. An end is in one queue at a time; a queue belongs to the process that made
+//! it, and a child that is forked makes its own.
 //!
 //! | filter | `data` | `EOF` |
 //! |---|---|---|
@@ -41,13 +41,13 @@
 //! signal handlers.
 //!
 //! # Nesting
-//! The queue is pollable itself (`AsFd`): readable when an event waits, until `wait` has returned it; so another queue, epoll,
-//! or an event loop can wait for it, and then call `wait` with no time.
+//! The queue is pollable itself (`AsFd`): readable when an event waits, until `wait` has returned it; so another queue,
+//! epoll, or an event loop can wait for it, and then call `wait` with no time.
 //!
 //! # What Linux has not
 //! - Regular files are no sources (epoll refuses them: they are always ready): the error is `PermissionDenied`.
-//! - A descriptor that was duplicated (dup(2), fork(2)) and then closed here stays watched until its last duplicate is closed:
-//!   delete its entry first. Native ends, whoever has clones, go when they are closed.
+//! - A descriptor that was duplicated (dup(2), fork(2)) and then closed here stays watched until its last duplicate is
+//!   closed: delete its entry first. Native ends, whoever has clones, go when they are closed.
 //! - The error of a socket that failed: it shows `EOF`, and the next call on it says which error.
 //! - With `CLEAR`, room in a kernel pipe is told when it was full before; kqueue tells of each read.
 //! - Waits are rounded up to whole milliseconds.
@@ -57,7 +57,7 @@
 //!
 //! Invariant: a knote that waits for nothing but the kernel has its descriptor in epoll, and, if it is a native end's, the
 //! descriptor tells the truth (docs/native.md, Readiness); every other enabled one is in the list of active ones, and while
-//! somebody waits, or may poll the queue, the wake-up has rung for it.
+//! somebody waits, or may poll the queue, the wake-up has woken for it.
 mod knote;
 mod look;
 mod poller;

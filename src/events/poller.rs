@@ -1,6 +1,8 @@
-//! epoll(7), and the two kinds of descriptors that only an event queue needs: a wake-up (eventfd(2)) and timers (timerfd(2)).
+//! epoll(7), and the two kinds of descriptors that only an event queue needs: a wake-up (eventfd(2)) and timers
+//! (timerfd(2)).
 //!
-//! Invariant: thin; each function is one system call, and its error the kernel's; before a sleep a timer may be set (crate pipe, timer.rs).
+//! Invariant: thin; each function is one system call, and its error the kernel's; before a sleep a timer may be set
+//! (crate pipe, timer.rs).
 //! Not here: what an event means.
 use byway_pipe::timer;
 use std::io;
@@ -71,7 +73,7 @@ impl Poller {
     }
 }
 
-/// A descriptor that becomes readable when it is rung; watched for edges, so nobody has to read it.
+/// A descriptor that becomes readable when it is woken; watched for edges, so nobody has to read it.
 pub struct WakeUp(OwnedFd);
 
 impl WakeUp {

@@ -1,7 +1,7 @@
 //! The queue: changes in, events out, and the wake-up between threads.
 //!
-//! Invariant: whoever makes an entry active rings the wake-up if somebody waits, or may poll the queue. The table's lock orders
-//! the two: a waiter counts itself, and looks at the list, before it sleeps.
+//! Invariant: whoever makes an entry active rings the wake-up if somebody waits, or may poll the queue. The table's
+//! lock orders the two: a waiter counts itself, and looks at the list, before it sleeps.
 //! Not here: what there is to tell (look.rs), the entries (table.rs).
 use super::look::GRACE;
 use super::poller::{NONE, Poller, WakeUp};
@@ -34,8 +34,8 @@ impl Inner {
 
     /// After a change of the list: whoever waits looks at it.
     fn ring(&self, t: &mut Table) {
-        if !t.active.is_empty() && (t.waiters > 0 || t.exposed) && !t.rung {
-            t.rung = true;
+        if !t.active.is_empty() && (t.waiters > 0 || t.exposed) && !t.woken {
+            t.woken = true;
             self.wake_up.send();
         }
     }
@@ -97,9 +97,9 @@ impl Queue {
     /// Makes a change.
     ///
     /// # Errors
-    /// `NotFound`: no such entry. `AlreadyExists`: the end is in another queue, or has such an entry. `PermissionDenied`: epoll does
-    /// not take such a descriptor (a regular file). `InvalidInput`: the descriptor of a native end (give the end), or a queue of
-    /// the parent's. No descriptor is free (a timer takes one).
+    /// `NotFound`: no such entry. `AlreadyExists`: the end is in another queue, or has such an entry.
+    /// `PermissionDenied`: epoll does not take such a descriptor (a regular file). `InvalidInput`: the descriptor of a
+    /// native end (give the end), or a queue of the parent's. No descriptor is free (a timer takes one).
     pub fn apply(&self, change: Change) -> io::Result<()> {
         let q = self.own()?;
         let mut t = q.table();
@@ -108,8 +108,8 @@ impl Queue {
         made
     }
 
-    /// Triggers the user event `ident`, from any thread; its event carries `data`. Triggered again before it was told, it tells
-    /// the last.
+    /// Triggers the user event `ident`, from any thread; its event carries `data`. Triggered again before it was told,
+    /// it tells the last.
     ///
     /// # Errors
     /// `NotFound`: there is no such entry.
@@ -121,8 +121,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for events, `most` at most (`None`: as long as it takes; zero: not at all); how many there are, up to as many as
-    /// fit. 0: nothing in that time.
+    /// Waits for events, `most` at most (`None`: as long as it takes; zero: not at all); how many there are, up to as
+    /// many as fit. 0: nothing in that time.
     ///
     /// # Errors
     /// `Interrupted`: a signal handler ran meanwhile.
@@ -160,7 +160,7 @@ impl Queue {
             let told = q.epoll.wait(&mut reports[..room], resting.or(until));
             let mut t = q.table();
             t.waiters -= 1;
-            t.rung = false;
+            t.woken = false;
             let told = told?;
             if told == 0 && resting.is_some() && t.active.is_empty() {
                 t.rest();
@@ -178,8 +178,8 @@ impl Queue {
         }
     }
 
-    /// Makes changes, then waits for events, as kevent(2) does. Changes that fail become events with `ERROR`, and then it does
-    /// not wait.
+    /// Makes changes, then waits for events, as kevent(2) does. Changes that fail become events with `ERROR`, and then
+    /// it does not wait.
     ///
     /// # Errors
     /// As [`Queue::wait`]; and that of the first change that fails where there is no room to tell of it.

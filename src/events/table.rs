@@ -39,8 +39,8 @@ pub struct Table {
     pub waiters: usize,
     /// Somebody has the queue's descriptor, and may wait for that.
     pub exposed: bool,
-    /// The wake-up has rung since the kernel was last asked.
-    pub rung: bool,
+    /// The wake-up has woken since the kernel was last asked.
+    pub woken: bool,
 }
 
 impl Table {

@@ -2,7 +2,7 @@
  * by the interrupted address whether a call was under way: in a blocked call and in the instant before it, yes; after
  * it, no. So a thread that is told to stop stops, at once, and no byte is lost. On older glibc this is the only test
  * of such a bridge. Does not check: glibc's own (that is cancel.c, where glibc has one). */
-#include "quiet.h"
+#include "pass_through.h"
 #include <ucontext.h>
 /* LINUX: a call that a handler with SA_RESTART interrupts is made again from its own instruction. */
 asm(".text\n.type bridge, @function\nbridge:\n.cfi_startproc\nbridge_start:\n"

@@ -1,6 +1,6 @@
 /* Checks: calls that reach a pipe past read(2) and write(2), or take away what a hand-back needs, while bytes are in flight: kernel AIO's
  * requests, landlock, another fs id, another root.
- * Does not check: readiness by poll, select and epoll (readiness.c), seccomp (quiet_sandbox.c, deopt.c). */
+ * Does not check: readiness by poll, select and epoll (readiness.c), seccomp (pass_through_sandbox.c, deopt.c). */
 #include "check.h"
 #include <linux/aio_abi.h>
 #include <sys/fsuid.h>

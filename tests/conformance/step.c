@@ -3,7 +3,7 @@
  * arrives once, each stream's in its order. Whatever the write has looked at before is old when it goes on: the stream
  * has gone on, and the pipe is empty. With a reader that is awake, one asleep in its read, and a full pipe, on which
  * the write sleeps, or the handler's.
- * Does not check: a write that is quiet (quiet_step.c), longer ones (signal.c). */
+ * Does not check: a write that passes through (pass_through_step.c), longer ones (signal.c). */
 #include "check.h"
 #include <sys/ptrace.h>
 enum { NAP_US = 100, FAR = 20000, PLACES = 200, BEFORE = 50, BLOCKED_MS = 50 };

@@ -82,7 +82,8 @@ fn nothing_is_copied_and_what_is_left_stays() {
     assert_eq!(r.buffered().fill_buf().unwrap(), b"");
 }
 
-/// The writer gives the pipe to the kernel while bytes of it are looked at: they stay until they are taken, and then so it is.
+/// The writer gives the pipe to the kernel while bytes of it are looked at: they stay until they are taken, and then so
+/// it is.
 #[test]
 fn a_hand_back_waits() {
     let (mut r, w) = with(&(0..50_000).map(byte).collect::<Vec<_>>());
@@ -286,7 +287,8 @@ fn poll(r: &byway::Reader, most: Duration) -> bool {
     unsafe { libc::poll(&mut p, 1, most.as_millis() as i32) == 1 }
 }
 
-/// Who may not wait for one that looks on and on is told so, and its descriptor tells when that has done; and what comes after that.
+/// Who may not wait for one that looks on and on is told so, and its descriptor tells when that has done; and what
+/// comes after that.
 #[test]
 fn nobody_waits_without_end_for_one_who_looks() {
     for takes in [0, 2, 5] {

@@ -106,9 +106,10 @@ fn shows(fd: &impl AsRawFd, event: i16) -> bool {
     n == 1 && p.revents & event != 0
 }
 
-/// "Within the kernel's own time", by the order of events: who has reaped a process knows that it has closed all it had (LINUX
-/// do_exit: its files before it can be waited for). At that moment a pipe of the kernel's, which the dead held too, tells of it at once;
-/// so does ours, to whoever was armed by its descriptor and to whoever attempts by what it says, without a wait in between.
+/// "Within the kernel's own time", by the order of events: who has reaped a process knows that it has closed all it had
+/// (LINUX do_exit: its files before it can be waited for). At that moment a pipe of the kernel's, which the dead held
+/// too, tells of it at once; so does ours, to whoever was armed by its descriptor and to whoever attempts by what it
+/// says, without a wait in between.
 #[test]
 fn is_told_when_the_kernel_tells_of_it() {
     // By itself: a child that another test forks has the descriptors until it executes.
@@ -170,8 +171,8 @@ fn of_a_reader(role: &str, late: Duration, (held, mut theirs): (PipeReader, Pipe
     c.wait().unwrap();
     assert_eq!(theirs.write(&b).unwrap_err().kind(), ErrorKind::BrokenPipe);
     assert!(shows(&w, libc::POLLERR));
-    // A writer asks the kernel every 50 us; what it writes before is for nobody, as what the kernel's pipe took before the death. It is
-    // told before it would have to wait: a full pipe that nobody reads is a broken one.
+    // A writer asks the kernel every 50 us; what it writes before is for nobody, as what the kernel's pipe took before
+    // the death. It is told before it would have to wait: a full pipe that nobody reads is a broken one.
     let e = loop {
         match w.try_write(&b) {
             Ok(_) => assert!(!sleeps, "the pipe was full"),

@@ -1,5 +1,5 @@
-//! What an event queue tells, state by state. Each body runs on a pipe and a FIFO of this library's, and on the kernel's, which
-//! are what is right.
+//! What an event queue tells, state by state. Each body runs on a pipe and a FIFO of this library's, and on the
+//! kernel's, which are what is right.
 use crate::ends::{Named, each};
 use byway::events::{Change, Event, Filter, Flags, Queue};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! A pipe that is full of grants, or of records, be it nameless or a FIFO: its descriptor says so, until the receiver takes something.
-//! The nameless pipe is the oracle for the FIFO.
+//! A pipe that is full of grants, or of records, be it nameless or a FIFO: its descriptor says so, until the receiver
+//! takes something. The nameless pipe is the oracle for the FIFO.
 use crate::peer::{LONG, number};
 use byway::{Fifo, Grant, Receiver, SendError, Sender};
 use std::io::ErrorKind;

@@ -18,7 +18,8 @@
 //! | uncarried.rs | without shared memory: the same interface over the kernel's pipes, and errors that say what to do |
 //! | rest.rs | what an idle pipe costs, and what stays behind |
 //!
-//! ends.rs: pipes of the kernel's and ours, for one body. A peer of another program is this program again: `peer` plays the role that its environment names.
+//! ends.rs: pipes of the kernel's and ours, for one body. A peer of another program is this program again: `peer` plays
+//! the role that its environment names.
 mod asleep;
 mod buffered;
 mod death;

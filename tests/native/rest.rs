@@ -128,8 +128,8 @@ pub fn slots() {
 fn what_is_not_seen_stays() {
     peer::apart("unseen");
 }
-/// The only holder of a pipe is a process whose first thread has ended, or one that only root may look into: /proc does not show
-/// what they have open, or not at once.
+/// The only holder of a pipe is a process whose first thread has ended, or one that only root may look into: /proc does
+/// not show what they have open, or not at once.
 pub fn unseen() {
     let both = [true, false].map(holder);
     for _ in 0..3000 {

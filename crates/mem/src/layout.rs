@@ -10,7 +10,7 @@
 //! COUNTERS_AT  counters            one line per CPU and class
 //! EXECS_AT     exec records        EXECS x 64 B
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
-//! THREAD_SLOTS_AT   keepers             THREAD_SLOTS x 64 B
+//! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B
 //! SLABS_AT     slab table          384 B each
 //!              channel slots       CHANNELS x 512 B                    up to here reserved when the domain is made
 //!              more of them        up to CHANNELS_MOST                 a page at a time, when first used
@@ -174,7 +174,7 @@ pub struct Header {
     pub shared_lines: AtomicU32,
     /// Bytes of every ring, a power of two; 0: as the policy has it.
     pub ring_bytes: AtomicU32,
-    /// Bytes that a pipe takes, K's among them, if that is less than its ring has room for; 0: it is not.
+    /// Bytes that a pipe takes, the kernel lane's among them, if that is less than its ring has room for; 0: it is not.
     pub holds: AtomicU32,
     /// Writes from so many bytes on may go without the ring, from buffer to buffer; 0: none.
     pub direct_from: AtomicU32,
@@ -198,9 +198,9 @@ pub struct Header {
     /// Cycle count of the next look whether the service lives.
     pub service_look: AtomicU64,
     pub fifo_lock: AtomicU32,
-    /// Objects whose verdicts are wanted: of process `scan_pid` the file behind descriptor `scan_fd` less one, or with 0 all that it has
-    /// mapped as code. The thread that asks has the lock; requests and answers are counted. `scan_missed` is a request that was not
-    /// answered in time.
+    /// Objects whose verdicts are wanted: of process `scan_pid` the file behind descriptor `scan_fd` less one, or with
+    /// 0 all that it has mapped as code. The thread that asks has the lock; requests and answers are counted.
+    /// `scan_missed` is a request that was not answered in time.
     pub scan_lock: AtomicU32,
     pub scan_pid: AtomicU32,
     pub scan_fd: AtomicU32,
@@ -336,15 +336,16 @@ pub struct Counters {
 #[repr(C, align(64))]
 pub struct ThreadSlot {
     pub tid: AtomicU32,
-    /// The channel whose writers' lock it keeps, and into which it writes at this moment (crate pipe, kept.rs).
+    /// The channel whose writers' lock it keeps, and into which it writes at this moment (crate pipe, biased_lock.rs).
     pub inside: AtomicU32,
-    /// The channel on which it is in a call of the kernel's that T does not count (quiet.rs), and how many such writes it has made since one was
-    /// counted.
-    pub quiet: AtomicU32,
+    /// The channel on which it is in a call of the kernel's that the tail does not count (pass_through.rs), and how
+    /// many such writes it has made since one was counted.
+    pub passing: AtomicU32,
     pub writes: AtomicU32,
     /// Cycle from which on it may yield to whom it wakes (policy/handover.rs).
     pub yields_from: AtomicU64,
-    /// The channel into which it wrote last by a kept lock, if it has not waited for something to read since (policy/lines.rs).
+    /// The channel into which it wrote last by a biased lock, if it has not waited for something to read since
+    /// (policy/cache_lines.rs).
     pub wrote: AtomicU32,
     /// Its yields since one came back late, and how often such a one came soon after another.
     pub calm: AtomicU32,

@@ -1,17 +1,18 @@
-//! The writers' lock, kept by a thread that has long been a channel's only writer: it comes in and leaves by a store.
+//! The writers' lock, biased to a thread that has long been a channel's only writer: it comes in and leaves by a store.
 //!
 //! ```text
-//! keeper:   inside := channel;  kept = t?  copy;  kept := t';  CAS T: t -> t', W + n (else kept := 0);  inside := 0
-//! another:  CAS T: the lock is mine;  kept := 0;  barrier;  wait until the keeper is not inside     (its CAS fails from now on)
+//! bias owner:   inside := channel;  biased_tail = t?  copy;  biased_tail := t';  CAS tail: t -> t', tail + n (else biased_tail := 0);  inside := 0
+//! another:  CAS tail: the lock is mine;  biased_tail := 0;  barrier;  wait until the bias owner is not inside     (its CAS fails from now on)
 //! ```
-//! `kept` is T as the keeper left it, on the writers' own line: T's is the readers', who look at it all the time, and to fetch it twice
-//! would take as long as the message itself.
+//! `biased_tail` is the tail as the bias owner left it, on the writers' own line: the tail's is the readers', who look at it
+//! all the time, and to fetch it twice would take as long as the message itself.
 //!
-//! Invariant: while T says KEPT the channel is open, and K's place is not set. A reader may arm: that leaves KEPT, and keeps the
-//! keeper out, for T is not what it remembers. The keeper does nothing but copy behind W and publish that by a CAS from the very T
-//! that it remembers. What `kept` says is T, or what the CAS that follows makes of it, or T's lock is another's, who takes it away
-//! before anything else. To everyone who does not take the lock a kept one is free.
-//! Not here: when it pays (policy.rs), the write (quick.rs), the barrier (crate sys).
+//! Invariant: while the tail says BIASED the channel is open, and the kernel lane's place is not set. A reader may arm:
+//! that leaves BIASED, and keeps the bias owner out, for the tail is not what it remembers. The bias owner does nothing
+//! but copy behind the tail and publish that by a CAS from the very tail that it remembers. What `biased_tail` says is the
+//! tail, or what the CAS that follows makes of it, or the tail's lock is another's, who takes it away before anything
+//! else. To everyone who does not take the lock a biased one is free.
+//! Not here: when it pays (policy.rs), the write (fast_path.rs), the barrier (crate sys).
 use crate::channel::Channel;
 use crate::cursor::WriteCursor;
 use crate::lock::Patience;
@@ -22,13 +23,13 @@ use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-/// The value of `inside`, and of `quiet`, that names `ch`.
+/// The value of `inside`, and of `passing`, that names `ch`.
 #[inline]
 pub fn number(me: &Caller, ch: &Channel) -> u32 {
     me.domain.slot_of(ch as *const Channel as usize) + 1
 }
 
-/// The calling thread's place, for a lock to be kept. False: another living thread has it.
+/// The calling thread's place, for a bias. False: another living thread has it.
 pub fn claim_slot(me: &Caller) -> bool {
     let k = me.domain.thread_slot(me.tid);
     let now = k.tid.load(Relaxed);
@@ -47,7 +48,7 @@ pub fn claim_slot(me: &Caller) -> bool {
         .is_ok();
     if ours {
         k.inside.store(0, Relaxed);
-        k.quiet.store(0, Relaxed);
+        k.passing.store(0, Relaxed);
         k.writes.store(0, Relaxed);
         k.wrote.store(0, Relaxed);
         k.yields_from.store(0, Relaxed);
@@ -60,34 +61,34 @@ pub fn claim_slot(me: &Caller) -> bool {
 /// Inside a write, until it is dropped.
 pub struct Inside(&'static ThreadSlot);
 
-/// T, if the calling thread keeps its lock and nobody has asked for it.
+/// The tail, if the calling thread holds the bias and nobody has asked for it.
 #[inline]
 pub fn biased_tail(me: &Caller, ch: &Channel) -> Option<Tail> {
     let t = Tail(ch.writer.0.biased_tail.load(Relaxed));
     t.is_biased_to(me.tid).then_some(t)
 }
 
-/// T is about to become `t`: to be remembered, if it is kept then. Under the lock, or inside.
+/// The tail is about to become `t`: to be remembered, if it is biased then. Under the lock, or inside.
 #[inline]
 pub fn remember(ch: &Channel, t: Tail) {
     if t.bias_owner() != 0 {
-        // EDGE E7: before the CAS on T, and so before whoever takes the lock after it takes this away.
+        // EDGE E7: before the CAS on the tail, and so before whoever takes the lock after it takes this away.
         ch.writer.0.biased_tail.store(t.0, Relaxed);
     }
 }
 
-/// T did not become what was remembered, or its lock was taken.
+/// The tail did not become what was remembered, or its lock was taken.
 #[inline]
 pub fn forget(ch: &Channel) {
     ch.writer.0.biased_tail.store(0, Relaxed);
 }
 
-/// Comes in, and what T is. `None`: this thread does not keep the lock any more.
+/// Comes in, and what the tail is. `None`: this thread does not hold the bias any more.
 #[inline]
 pub fn enter(me: &Caller, ch: &Channel) -> Option<(Inside, Tail)> {
     let k = me.domain.thread_slot(me.tid);
     if k.tid.load(Relaxed) != me.tid {
-        // T speaks of one who had our id and died, and whose place another has since.
+        // The tail speaks of one who had our id and died, and whose place another has since.
         return None;
     }
     k.inside.store(number(me, ch), Relaxed);
@@ -117,7 +118,7 @@ impl Drop for Inside {
     }
 }
 
-/// The lock was taken by a CAS from `t`: whoever kept it has left when this returns. True if that was another living thread.
+/// The lock was taken by a CAS from `t`: its bias owner has left when this returns. True if that was another living thread.
 #[inline]
 pub fn evict(me: &Caller, ch: &Channel, t: Tail) -> bool {
     if t.bias_owner() == 0 {
@@ -125,12 +126,12 @@ pub fn evict(me: &Caller, ch: &Channel, t: Tail) -> bool {
     }
     forget(ch);
     let lives = t.bias_owner() != me.tid && wait(me, ch, t.bias_owner());
-    // One that was killed between `kept` and its CAS has left there what T was to be.
+    // One that was killed between `biased_tail` and its CAS has left there what the tail was to be.
     forget(ch);
     lives
 }
 
-/// As [`leave`], by one who wants to write, or to give the channel back: it is to be kept less soon.
+/// As [`evict`], by one who wants to write, or to give the channel back: the next bias is to come later.
 #[inline]
 pub fn revoke(me: &Caller, ch: &Channel, t: Tail) {
     if evict(me, ch, t) {
@@ -144,13 +145,13 @@ fn wait(me: &Caller, ch: &Channel, owner: u32) -> bool {
     if process::is_dead(owner) {
         return false;
     }
-    // EDGE E7: our CAS on T, and what was taken away, before the looks at `inside`.
+    // EDGE E7: our CAS on the tail, and what was taken away, before the looks at `inside`.
     barrier::everywhere();
     wait_for(me, ch, owner);
     true
 }
 
-/// Whoever keeps, or kept, the lock has left when this returns.
+/// Each that holds, or held, a bias has left when this returns.
 #[cold]
 pub fn evict_all(me: &Caller, ch: &Channel) {
     forget(ch);

@@ -11,7 +11,8 @@ use core::sync::atomic::Ordering::Relaxed;
 /// What a new pipe of the kernel's holds, where it does not say.
 const KERNEL: usize = 65536;
 
-/// The channel of the pipe `id` behind `fd`, for `run`: closed, empty, and what `fill` makes of it. Its slot too; None if none is free.
+/// The channel of the pipe `id` behind `fd`, for `run`: closed, empty, and what `fill` makes of it. Its slot too; None
+/// if none is free.
 pub fn born(
     d: Domain,
     id: Ident,

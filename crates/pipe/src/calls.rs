@@ -1,8 +1,9 @@
 //! What becomes of each system call on a carried object: the one table from which the rewriter, the dispatcher and
 //! `docs/compatibility.md` take it.
 //!
-//! Invariant: a call that is in no row and that this table does not know is handed the kernel's pipe: what is not understood is not
-//! carried. The known ones beside the rows were looked at one by one: each names no descriptor of ours, or leaves bytes and readiness alone.
+//! Invariant: a call that is in no row and that this table does not know is handed the kernel's pipe: what is not
+//! understood is not carried. The other known ones were looked at one by one: each names no descriptor of
+//! ours, or leaves bytes and readiness alone.
 //! Not here: what the calls that depend on their arguments depend on (preload library, dispatch.rs and give_up.rs).
 use crate::channel::Reason;
 use byway_sys::syscall::nr::*;
@@ -16,7 +17,8 @@ pub enum Does {
     Runs,
     /// Answered from the channel.
     Carried,
-    /// Has a place of its own in the dispatcher. `first`: it concerns a channel only if the first argument is one's descriptor.
+    /// Has a place of its own in the dispatcher. `first`: it concerns a channel only if the first argument is one's
+    /// descriptor.
     Decided { first: bool },
     /// The descriptors in these arguments are handed back before it runs.
     HandsBack(&'static [usize], Reason),
@@ -120,8 +122,8 @@ pub fn of(n: usize) -> Does {
     TREATMENT.get(n).copied().unwrap_or(Does::Runs)
 }
 
-/// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not plain, 2 is always asked,
-/// 3 takes memory away.
+/// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
+/// plain, 2 is always asked, 3 takes memory away.
 pub const fn class(n: usize) -> u8 {
     match treatment(n) {
         Does::Runs => 0,

@@ -1,6 +1,7 @@
 //! One channel's 512 bytes in the domain, line by line, and who writes each line.
 //!
-//! Invariant: T, H and M each stand alone on a cache line; every field is an atomic, read once and checked.
+//! Invariant: the tail, the head and the chunk each stand alone on a cache line; every field is an atomic, read once
+//! and checked.
 //! Not here: the bytes in flight (ring.rs, clusters.rs), the meaning of the words (word.rs).
 use crate::inline_payload;
 use crate::policy;
@@ -15,7 +16,7 @@ use byway_sys::{file, line, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-/// PIPE_BUF of Linux; also the most that K holds while the channel is open.
+/// PIPE_BUF of Linux; also the most that the kernel lane holds while the channel is open.
 pub const PIPE_BUF: usize = 4096;
 
 #[repr(C, align(64))]
@@ -31,15 +32,15 @@ pub struct Facts {
     pub forever: AtomicU8,
     pub shrunk: AtomicU8,
     pub why: AtomicU8,
-    /// A writer was told that K is full, and no reader has read since.
+    /// A writer was told that the kernel lane is full, and no reader has read since.
     pub full: AtomicU8,
     pub size: AtomicU32,
     /// Bytes of the ring, a power of two; set at each opening.
     pub ring: AtomicU32,
-    /// Of a FIFO, how many of the bytes in K are the stream's own.
+    /// Of a FIFO, how many of the bytes in the kernel lane are the stream's own.
     pub lane: AtomicU16,
-    /// Its ring was left; calls that T does not count may be under way (quiet.rs).
-    pub quiet: AtomicU8,
+    /// Its ring was left; calls that the tail does not count may be under way (pass_through.rs).
+    pub passing: AtomicU8,
     /// How often `ring` doubles to be its lap.
     pub laps: AtomicU8,
     /// The run in which it came into being.
@@ -54,23 +55,24 @@ pub struct Facts {
 /// Written by readers' policy.
 #[repr(C)]
 pub struct ReaderSide {
-    /// The last W that a reader saw: everything below is published.
+    /// The last tail that a reader saw: everything below is published.
     pub seen: AtomicU64,
-    /// M of the last place of which a reader has had bytes of K: a place is filled once, so what it leaves empty stays so.
+    /// The chunk of the last place of which a reader has had bytes of K: a place is filled once, so what it leaves
+    /// empty stays so.
     pub filled: AtomicU64,
     pub history: AtomicU32,
-    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy/gather.rs, Gain).
+    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy/batch.rs, Gain).
     pub gain: AtomicU32,
     /// Whether yields have brought what was waited for, of late: 0 to 256.
     pub yields: AtomicU32,
-    /// Which reads take the lines that they copy from (policy/lines.rs).
+    /// Which reads take the lines that they copy from (policy/cache_lines.rs).
     pub lines: AtomicU32,
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
     pub name: [AtomicU64; 2],
 }
 
-/// H, and on its line, because both are looked at together, the record lock.
+/// The head, and on its line, because both are looked at together, the record lock.
 #[repr(C)]
 pub struct Readers {
     h: AtomicU64,
@@ -81,14 +83,15 @@ pub struct Readers {
 /// Written by writers' policy; the first line by each write.
 #[repr(C)]
 pub struct WriterSide {
-    /// The last R that a writer saw: everything below is free.
+    /// The last head that a writer saw: everything below is free.
     pub seen: AtomicU64,
-    /// T as the keeper of its lock left it; 0: nobody keeps it, or somebody asks for it (kept.rs).
+    /// The tail as the bias owner of its lock left it; 0: nobody keeps it, or somebody asks for it (biased_lock.rs).
     pub biased_tail: AtomicU64,
     pub bytes: AtomicU64,
     pub looked: AtomicU64,
     pub epoch: AtomicU32,
-    /// The thread of the last write that went straight through, how many it has made in a row, and after how many it may keep the lock.
+    /// The thread of the last write that went straight through, how many it has made in a row, and after how many it
+    /// may hold the bias.
     pub last: AtomicU32,
     pub alone: AtomicU32,
     pub alone_for: AtomicU32,
@@ -107,7 +110,7 @@ pub struct WriterSide {
     pub sleeper: AtomicU32,
     /// As the reader's.
     pub yields: AtomicU32,
-    /// Whether direct writes have been taken, of late: 0 to 256.
+    /// Whether single copies have been taken, of late: 0 to 256.
     pub offers: AtomicU32,
     /// Writes until a direct one is tried again, and how many it will be after a try in vain.
     pub skip: AtomicU32,
@@ -132,7 +135,7 @@ impl ReaderSide {
     }
 }
 impl WriterSide {
-    /// The last R that a writer saw. A peer may have written anything there: it is a position in any case.
+    /// The last head that a writer saw. A peer may have written anything there: it is a position in any case.
     #[inline]
     pub fn seen_r(&self) -> u64 {
         self.seen.load(Relaxed) & POS
@@ -162,17 +165,18 @@ impl WriterSide {
     }
 }
 
-/// K's place in the stream, and a direct write: what comes where the ring is empty. And, because both sides look at this line and
-/// seldom change it, where they run.
+/// The kernel lane's place in the stream, and a single copy: what comes where the ring is empty. And, because both
+/// sides look at this line and seldom change it, where they run.
 #[repr(C)]
 pub struct Place {
     m: AtomicU64,
     offer: Offer,
     pub reader_cpu: Cpu,
     pub writer_cpu: Cpu,
-    /// Whether readers leave the lines that they copy from where they are (policy/lines.rs, Left).
+    /// Whether readers leave the lines that they copy from where they are (policy/cache_lines.rs, Left).
     pub left: AtomicU32,
-    /// Whether the write of which K had the last PIPE_BUF bytes at once has more of them (policy.rs, `let_publish`).
+    /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (policy.rs,
+    /// `let_publish`).
     pub more: AtomicU32,
 }
 
@@ -194,7 +198,7 @@ impl Cpu {
     }
 }
 
-/// T, and on its line the last short write's bytes (beside.rs).
+/// The tail, and on its line the last short write's bytes (inline_payload.rs).
 #[repr(C)]
 struct Writers {
     t: AtomicU64,
@@ -217,12 +221,12 @@ pub struct Channel {
     pub m: Line<Place>,
     pub reader: Line<ReaderSide>,
     pub writer: Line<WriterSide>,
-    /// Of each 64 KiB of the ring's lap: the cluster's unit plus one; 0: none (clusters.rs). Of a lap of more than `DIRECT` of
-    /// them, the first names the cluster with the table.
+    /// Of each 64 KiB of the ring's lap: the cluster's unit plus one; 0: none (clusters.rs). Of a lap of more than
+    /// `DIRECT` of them, the first names the cluster with the table.
     pub table: Line<[AtomicU32; DIRECT]>,
 }
 
-/// From T to `full`, for the entry code.
+/// From the tail to `full`, for the entry code.
 pub const FULL_FROM_TAIL: isize = core::mem::offset_of!(Channel, facts.0.full) as isize
     - core::mem::offset_of!(Channel, writers.0.t) as isize;
 
@@ -266,8 +270,8 @@ pub enum Holders {
     Known = 3,
 }
 
-/// The size that K of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has left, and that is
-/// another pipe since, is told apart.
+/// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
+/// left, and that is another pipe since, is told apart.
 pub const FIFO_SIZE: usize = 32768;
 
 impl From<u8> for Reason {
@@ -312,7 +316,7 @@ impl Channel {
         f.shrunk.store(0, Relaxed);
         f.why.store(0, Relaxed);
         f.full.store(0, Relaxed);
-        f.quiet.store(0, Relaxed);
+        f.passing.store(0, Relaxed);
         f.laps.store(0, Relaxed);
         f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
@@ -379,14 +383,14 @@ impl Channel {
     }
 
     pub fn tail(&self) -> Tail {
-        // EDGE E1: the bytes up to W are seen with W.
+        // EDGE E1: the bytes up to the tail are seen with the tail.
         Tail(self.writers.0.t.load(Acquire))
     }
-    /// Where T stands, for a sequence that looks at it.
+    /// Where the tail stands, for a sequence that looks at it.
     pub fn tail_address(&self) -> &AtomicU64 {
         &self.writers.0.t
     }
-    /// Asks for T's line, to be written (`policy::expect_t`).
+    /// Asks for the tail's line, to be written (`policy::expect_t`).
     #[inline]
     pub fn expect_tail(&self) {
         line::to_write(self.tail_address().as_ptr().cast());
@@ -396,19 +400,19 @@ impl Channel {
         Head(self.readers.0.h.load(Acquire))
     }
     pub fn chunk(&self) -> Chunk {
-        // EDGE E2: loaded after T, so that it is at least as new as T.
+        // EDGE E2: loaded after the tail, so that it is at least as new as the tail.
         Chunk(self.m.0.m.load(Acquire))
     }
     pub fn set_chunk(&self, m: Chunk) {
-        // EDGE E2: stored before the CAS on T, or the kernel write, that makes it matter.
+        // EDGE E2: stored before the CAS on the tail, or the kernel write, that makes it matter.
         self.m.0.m.store(m.0, Release);
     }
-    /// The direct write of this moment.
+    /// The single copy of this moment.
     #[inline]
     pub fn offer(&self) -> &Offer {
         &self.m.0.offer
     }
-    /// M to none, if it is still `old`.
+    /// The chunk to none, if it is still `old`.
     pub fn clear_chunk(&self, old: Chunk) -> bool {
         // EDGE E2: as `set_m`.
         self.m
@@ -418,7 +422,7 @@ impl Channel {
             .is_ok()
     }
     pub fn cas_tail(&self, old: Tail, new: Tail) -> Result<(), Tail> {
-        // EDGE E1, E4: publishes the bytes below W; total order of arming and publishing.
+        // EDGE E1, E4: publishes the bytes below the tail; total order of arming and publishing.
         self.writers
             .0
             .t
@@ -426,13 +430,13 @@ impl Channel {
             .map(|_| ())
             .map_err(Tail)
     }
-    /// The same where W moves, over bytes that are not beside T.
+    /// The same where the tail moves, over bytes that are not inline.
     #[inline]
     pub fn move_tail(&self, old: Tail, new: Tail) -> Result<(), Tail> {
         self.inline_payload().clear();
         self.cas_tail(old, new)
     }
-    /// What stands beside T.
+    /// What stands inline.
     #[inline]
     pub(crate) fn inline_payload(&self) -> &InlinePayload {
         &self.writers.0.inline_payload
@@ -446,7 +450,7 @@ impl Channel {
             .is_ok()
     }
 
-    /// `n` bytes of K were read.
+    /// `n` bytes of the kernel lane were read.
     pub fn drained(&self, n: usize) {
         let lane = &self.facts.0.lane;
         let was = lane.load(Relaxed);
@@ -497,12 +501,12 @@ impl Channel {
     /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
     /// opener asks again under the lock.
     pub fn forever(&self) -> bool {
-        // EDGE E5: before the load of T that follows.
+        // EDGE E5: before the load of the tail that follows.
         self.facts.0.forever.load(Acquire) != 0
     }
     /// From now on the channel is not opened again.
     pub fn keep_closed(&self) {
-        // EDGE E5: before the look at T, or the lock, that follows.
+        // EDGE E5: before the look at the tail, or the lock, that follows.
         self.facts.0.forever.store(1, SeqCst);
     }
 }

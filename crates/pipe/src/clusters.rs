@@ -4,14 +4,15 @@
 //! ```text
 //! position   ... |  64 KiB |  64 KiB |  64 KiB | ...      the table has one entry for every 64 KiB of the ring
 //! table          [ cluster | none    | cluster | cluster ]
-//!                  R ^             a stream that flows turns over the same entries again and again: nothing is
-//!                                  allocated; an entry behind R keeps its cluster for the next turn
+//!                  head ^             a stream that flows turns over the same entries again and again: nothing is
+//!                                  allocated; an entry behind head keeps its cluster for the next turn
 //! ```
-//! A lap longer than the ring gets its memory little by little: each page costs its first writer as much as some messages. Until all of it is
-//! there, the cluster that was left longest ago comes to where one is needed.
+//! A lap longer than the ring gets its memory little by little: each page costs its first writer as much as some
+//! messages. Until all of it is there, the cluster that was left longest ago comes to where one is needed.
 //!
-//! Invariant: every place in [R, W), and while M is valid the 4 KiB behind W, has its cluster. Only the owner of the
-//! writers' lock takes or gives, by one atomic step an entry. A cluster's mark says "channel" after the table has it, and "process" before the table loses it.
+//! Invariant: every place in [the head, the tail), and while the chunk is valid the 4 KiB behind the tail, has its
+//! cluster. Only the owner of the writers' lock takes or gives, by one atomic step an entry. A cluster's mark says
+//! "channel" after the table has it, and "process" before the table loses it.
 //! Not here: the bytes (copy.rs), who decides to give back (the run's service, `handback`).
 use crate::channel::Channel;
 use crate::ring::{Ring, SLACK};
@@ -25,7 +26,8 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 const BYTES: u64 = Class::Jumbo.bytes() as u64;
-/// Clusters that come to their next places at once: the writer takes the long way for it, which costs it as much as many short messages.
+/// Clusters that come to their next places at once: the writer takes the long way for it, which costs it as much as
+/// many short messages.
 const TOGETHER: u64 = 4;
 
 /// The calling thread as a user of the domain's memory.
@@ -50,7 +52,7 @@ pub fn back(me: &Caller, ch: &Channel, ring: Ring, pos: u64, n: usize) -> usize 
     take_all(me, ch, ring, pos, n)
 }
 
-/// As [`back`], of a write that a handler may interrupt; `None`: T is not `t` any more.
+/// As [`back`], of a write that a handler may interrupt; `None`: the tail is not `t` any more.
 #[inline]
 pub fn back_while(
     me: &Caller,
@@ -129,8 +131,8 @@ fn place(me: &Caller, u: &User, ch: &Channel, ring: Ring, at: u64, unit: u32) {
     mark(me, ch, unit);
 }
 
-/// Takes the cluster that readers have left longest ago from its place in the lap that ends at `at`. A reader that is late, and still copies
-/// from it, will not move R.
+/// Takes the cluster that readers have left longest ago from its place in the lap that ends at `at`. A reader that is
+/// late, and still copies from it, will not move the head.
 fn left(u: &User, ch: &Channel, ring: Ring, at: u64) -> Option<u32> {
     let r = ch.head().position();
     let end = at / BYTES * BYTES;
@@ -146,7 +148,8 @@ fn left(u: &User, ch: &Channel, ring: Ring, at: u64) -> Option<u32> {
     None
 }
 
-/// Of a lap longer than the ring: gives back what W, at `pos`, has left longer ago than it takes to fill the ring.
+/// Of a lap longer than the ring: gives back what the tail, at `pos`, has left longer ago than it takes to fill the
+/// ring.
 fn shorten(me: &Caller, ch: &Channel, ring: Ring, pos: u64) {
     let first = pos.saturating_sub(ring.bytes()) / BYTES;
     let last = (pos + SLACK) / BYTES;
@@ -172,8 +175,8 @@ fn mark(me: &Caller, ch: &Channel, unit: u32) {
     }
 }
 
-/// Gives a closed channel the table of a ring of `bytes` bytes, and of its lap, and nothing else: what an opening that was cut short left
-/// goes back first. False: no memory. Under the writers' lock.
+/// Gives a closed channel the table of a ring of `bytes` bytes, and of its lap, and nothing else: what an opening that
+/// was cut short left goes back first. False: no memory. Under the writers' lock.
 pub fn shape(me: &Caller, ch: &Channel, bytes: usize) -> bool {
     let u = user(me);
     give(&u, ch);
@@ -201,8 +204,8 @@ pub fn shape(me: &Caller, ch: &Channel, bytes: usize) -> bool {
     true
 }
 
-/// The largest ring, up to `most` bytes, whose bytes the kernel's pipe will take back whatever other channels then ask for: a
-/// quarter of what is left, so that the next ones get something too.
+/// The largest ring, up to `most` bytes, whose bytes the kernel's pipe will take back whatever other channels then ask
+/// for: a quarter of what is left, so that the next ones get something too.
 ///
 /// LINUX pipe(7), pipe-user-pages-soft: a user's pipes are made larger only while all of them together hold less.
 pub fn affordable(d: Domain, most: usize) -> usize {
@@ -218,7 +221,7 @@ pub fn affordable(d: Domain, most: usize) -> usize {
     ring
 }
 
-/// Of a ring's bytes: a pipe's size is a power of two, and takes K's own bytes too.
+/// Of a ring's bytes: a pipe's size is a power of two, and takes the kernel lane's own bytes too.
 const GROWTH: usize = 2;
 
 /// Counts what the hand-back of a ring of `bytes` bytes may need.
@@ -277,8 +280,8 @@ pub fn has_any(ch: &Channel) -> bool {
     ch.table.0.iter().any(|e| e.load(Relaxed) != 0)
 }
 
-/// Of a channel that rests: what neither [R, W) nor a pump needs goes back. Called by a thread that no handler of a
-/// carried write interrupts. How many clusters went; none if the channel is in use.
+/// Of a channel that rests: what neither [the head, the tail) nor a pump needs goes back. Called by a thread that no
+/// handler of a carried write interrupts. How many clusters went; none if the channel is in use.
 pub fn trim(me: &Caller, u: &User, ch: &Channel) -> usize {
     if !has_any(ch) {
         return 0;

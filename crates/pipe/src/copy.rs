@@ -1,8 +1,8 @@
 //! Between a caller's buffers and a ring.
 //!
 //! Invariant: only memory that the caller's `access` check allowed is touched; a cursor never passes the end of its
-//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones, and for lines that
-//! two CPUs pass to each other where they stay with both (docs/adr/0016).
+//! buffers. `rep movsb` is the copy: on processors of this decade it is as good as any, but for short ones, and for
+//! lines that two CPUs pass to each other where they stay with both (docs/adr/0016).
 //! Not here: positions, publication.
 use crate::policy::Lines;
 use crate::ring::Ring;
@@ -63,8 +63,8 @@ pub(crate) unsafe fn move_short(to: *mut u8, from: *const u8, n: usize) {
     }
 }
 
-/// So many bytes of lines that are taken are copied before the next ones come: a locked instruction waits for what was copied before,
-/// and what is copied does not wait for it. No more than `move_short` loads.
+/// So many bytes of lines that are taken are copied before the next ones come: a locked instruction waits for what was
+/// copied before, and what is copied does not wait for it. No more than `move_short` loads.
 pub(crate) const TAKEN: usize = 512;
 
 /// As [`move_short`], out of the ring, whose bytes from `from` on are published as far as they are `there`.
@@ -113,7 +113,8 @@ unsafe fn move_pieces(to: *mut u8, from: *const u8, n: usize, there: usize) {
     }
 }
 
-/// `TAKEN` bytes, a line's worth of loads before its stores: a store may look to the processor as if a load that follows were of it.
+/// `TAKEN` bytes, a line's worth of loads before its stores: a store may look to the processor as if a load that
+/// follows were of it.
 ///
 /// # Safety
 /// As [`move_bytes`].

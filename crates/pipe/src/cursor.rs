@@ -1,10 +1,12 @@
-//! What the last write, or read, of an end that went straight through found out, for its next one: where in memory it goes on, and how far.
+//! What the last write, or read, of an end that went straight through found out, for its next one: where in memory it
+//! goes on, and how far.
 //!
-//! Invariant: a lease is used only while the word that it was taken under stands. A writer's: T is as its last write left it, kept
-//! by the same thread, and nobody has written since; then room and memory are there as they were, for whoever takes memory
-//! away takes the lock, and readers only make room. A reader's: R is where its last read left it; then what was published
-//! behind R still is, and has its memory. A lease is the process's own: nothing that a peer writes moves an address in it.
-//! Not here: what else is asked before each write and read, and the steps that make them count (quick.rs).
+//! Invariant: a cursor is used only while the word that it was taken under stands. A writer's: the tail is as its last
+//! write left it, biased to the same thread, and nobody has written since; then room and memory are there as they were,
+//! for whoever takes memory away takes the lock, and readers only make room. A reader's: the head is where its last
+//! read left it; then what was published behind the head still is, and has its memory. A cursor is the process's own:
+//! nothing that a peer writes moves an address in it.
+//! Not here: what else is asked before each write and read, and the steps that make them count (fast_path.rs).
 use crate::Caller;
 use crate::biased_lock;
 use crate::channel::Channel;
@@ -12,23 +14,24 @@ use crate::ring::{Ring, SLACK};
 use crate::word::{Head, Tail};
 use byway_mem::layout::ThreadSlot;
 
-/// A keeper's. One belongs to each end that writes.
+/// A bias owner's. One belongs to each end that writes.
 #[derive(Clone, Copy)]
 pub struct WriteCursor {
-    /// T as the last write left it.
+    /// The tail as the last write left it.
     pub(crate) t: Tail,
-    /// Bytes that the channel had carried then: T alone would come again with its 32 bits of W.
+    /// Bytes that the channel had carried then: the tail alone would come again with its 32 bits of the tail.
     carried: u64,
     /// Where the next byte goes, its position, and how many may come before all is asked anew.
     pub(crate) to: *mut u8,
     pub(crate) pos: u64,
     room: u32,
-    /// The channel's number, and the keeper's place (kept.rs).
+    /// The channel's number, and the bias owner's place (biased_lock.rs).
     pub(crate) number: u32,
     pub(crate) slot: Option<&'static ThreadSlot>,
 }
 
-// SAFETY: the address is one of the domain, which every thread may know; whether a thread may write there T says.
+// SAFETY: the address is one of the domain, which every thread may know; whether a thread may write there the tail
+// says.
 unsafe impl Send for WriteCursor {}
 // SAFETY: as above; it changes through `&mut` alone.
 unsafe impl Sync for WriteCursor {}
@@ -50,8 +53,8 @@ impl WriteCursor {
         self.room as usize
     }
 
-    /// After a write that left T as `t`, at position `pos` of a ring that has room for `left` bytes from there: `run` of them in
-    /// one piece from `to` on. None if the lock is not kept.
+    /// After a write that left the tail as `t`, at position `pos` of a ring that has room for `left` bytes from there:
+    /// `run` of them in one piece from `to` on. None if the lock is not biased.
     #[inline]
     pub(crate) fn after(
         me: &Caller,
@@ -81,8 +84,8 @@ impl WriteCursor {
         }
     }
 
-    /// Whether it may hold for a write of `n` bytes into a ring that `most` fill; else it ends. Said for certain only inside
-    /// (kept.rs).
+    /// Whether it may hold for a write of `n` bytes into a ring that `most` fill; else it ends. Said for certain only
+    /// inside (biased_lock.rs).
     #[inline]
     pub(crate) fn covers(&mut self, me: &Caller, ch: &Channel, (n, most): (usize, u64)) -> bool {
         let may = n <= self.room as usize
@@ -110,14 +113,14 @@ impl WriteCursor {
 /// A reader's. One belongs to each end that reads, and ends with it: the pipe is the same as long as somebody has it open.
 #[derive(Clone, Copy)]
 pub struct ReadCursor {
-    /// H as the last read left it.
+    /// The head as the last read left it.
     h: Head,
-    /// Where the byte at R is, and how many are published from there on, in one piece.
+    /// Where the byte at the head is, and how many are published from there on, in one piece.
     from: *const u8,
     run: u32,
 }
 
-// SAFETY: as of a `WriteLease`; what is read there counts only if R still stands then.
+// SAFETY: as of a `WriteLease`; what is read there counts only if the head still stands then.
 unsafe impl Send for ReadCursor {}
 // SAFETY: as above.
 unsafe impl Sync for ReadCursor {}
@@ -130,7 +133,7 @@ impl ReadCursor {
         run: 0,
     };
 
-    /// After a read that left R at `r`, whose byte is at `from`, the first of `run` that are published.
+    /// After a read that left the head at `r`, whose byte is at `from`, the first of `run` that are published.
     #[inline]
     pub(crate) fn after(r: u64, from: *const u8, run: usize) -> ReadCursor {
         ReadCursor {

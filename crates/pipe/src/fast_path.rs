@@ -1,8 +1,10 @@
 //! A write or read of one piece at most that meets nothing in its way, straight through.
 //!
-//! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words. Where anything is not as
-//! usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then, which they expect.
-//! Not here: everything else: waiting, K, the ring's ends, signal handlers; a short write that wakes a reader (bell.rs).
+//! Invariant: what it does, `write` and `read` would do too, in the same order and by the same words. Where anything is
+//! not as usual nothing enters or leaves the stream, and they begin; the writers' lock may be this thread's by then,
+//! which they expect.
+//! Not here: everything else: waiting, the kernel lane, the ring's ends, signal handlers; a short write that wakes a
+//! reader (wake.rs).
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, TAKEN, move_lines, move_short};
 use crate::cursor::{ReadCursor, WriteCursor};
@@ -16,8 +18,8 @@ use byway_sys::errno::Ret;
 use byway_sys::{file, line};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until its lines have
-/// come from the other CPU; asked for in time, they are there.
+/// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until
+/// its lines have come from the other CPU; asked for in time, they are there.
 const AHEAD: usize = 1024;
 /// Of more than this the processor sees by itself where it goes on.
 const MUCH: usize = 512;
@@ -42,7 +44,8 @@ fn fetch(p: *const u8, n: usize) {
     }
 }
 
-/// All of a write of `n` bytes at `from`, a piece at most: what write(2) says. `None`: not done; this thread may have the lock now.
+/// All of a write of `n` bytes at `from`, a piece at most: what write(2) says. `None`: not done; this thread may have
+/// the lock now.
 #[inline]
 pub fn write(
     me: &Caller,
@@ -94,7 +97,7 @@ pub fn record(
     write_by(me, ch, fd, (n, most), cursor, || true, fill).then_some(n as Ret)
 }
 
-/// A write of `n` bytes that `fill` puts into their places, if it `may`; by the lease, if that has not ended.
+/// A write of `n` bytes that `fill` puts into their places, if it `may`; by the cursor, if that has not ended.
 #[inline]
 fn write_by(
     me: &Caller,
@@ -137,7 +140,7 @@ fn write_by(
     t.is_idle() && first(me, ch, t, (n, most), cursor, fill)
 }
 
-/// The look that is due. `write` would take the lock for it, and a keeper's lease would end.
+/// The look that is due. `write` would take the lock for it, and a bias owner's cursor would end.
 #[cold]
 #[inline(never)]
 fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
@@ -149,7 +152,7 @@ fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
     gone
 }
 
-/// The same by a keeper, whose lease covers it.
+/// The same by a bias owner, whose cursor covers it.
 #[inline]
 fn by_cursor(
     me: &Caller,
@@ -163,7 +166,7 @@ fn by_cursor(
     };
     let began = policy::begins(me, cursor.pos, n);
     fetch_to_write(cursor.to.wrapping_add(AHEAD), n);
-    // The room was free when it was leased, and is ours by the lock.
+    // The room was free when it was covered by a cursor, and is ours by the lock.
     fill(cursor.to);
     let is_inline = n <= inline_payload::MOST;
     if is_inline {
@@ -180,7 +183,7 @@ fn by_cursor(
     true
 }
 
-/// The same by a thread that does not keep the lock.
+/// The same by a thread that does not hold the bias.
 #[inline(never)]
 fn first(
     me: &Caller,
@@ -191,7 +194,7 @@ fn first(
     fill: impl Fn(*mut u8),
 ) -> bool {
     let mine = t.with_lock(me.tid);
-    // E2: M after the lock, which is needed to set it.
+    // E2: the chunk after the lock, which is needed to set it.
     if ch.cas_tail(t, mine).is_err() || ch.chunk().valid() {
         return false;
     }
@@ -206,7 +209,7 @@ fn first(
     append(me, ch, mine, then, (n, most), cursor, fill)
 }
 
-/// Under the lock, T being `t`: copies and publishes, and leaves T as `then` but for W.
+/// Under the lock, the tail being `t`: copies and publishes, and leaves the tail as `then` but for the tail.
 #[inline]
 fn append(
     me: &Caller,
@@ -221,12 +224,12 @@ fn append(
         return false;
     };
     let room = ring.cap(n, false).min(most);
-    // R of any time says too little room at most.
+    // The head of any time says too little room at most.
     let mut r = ch.writer.0.seen_r();
     let pos = t.wide(r);
     let mut used = pos - r;
     if used + n as u64 > room && n >= policy::ROOM {
-        // Beside so long a copy the way of H's line is short.
+        // Next to so long a copy the way of the head's line is short.
         r = ch.head().position();
         ch.writer.0.seen.store(r, Relaxed);
         used = t.wide(r) - r;
@@ -241,7 +244,7 @@ fn append(
     }
     let began = policy::begins(me, pos, n);
     fetch_to_write(to.wrapping_add(AHEAD), n);
-    // The room is free below R's release (E3), and ours by the lock.
+    // The room is free below the head's release (E3), and ours by the lock.
     fill(to);
     let is_inline = n <= inline_payload::MOST;
     if is_inline {
@@ -268,11 +271,12 @@ fn append(
     true
 }
 
-/// Where the byte at R is, and how many from there on were published, in one piece, when a reader last looked at T; `None` if they
-/// are fewer than `n`, or the readers' side is held, or K is next.
+/// Where the byte at the head is, and how many from there on were published, in one piece, when a reader last looked at
+/// the tail; `None` if they are fewer than `n`, or the readers' side is held, or the kernel lane is next.
 ///
-/// T, which writers are changing on another CPU, need not be looked at: W only grows, and a closed channel has R where W was; so
-/// what lies between R and a W of any time is there as long as R stands, which the CAS on H proves.
+/// The tail, which writers are changing on another CPU, need not be looked at: the tail only grows, and a closed
+/// channel has the head where the tail was; so what lies between the head and a tail of any time is there as long as
+/// the head stands, which the CAS on the head proves.
 #[inline]
 fn ahead(
     me: &Caller,
@@ -314,12 +318,13 @@ pub fn read(
     if run > 2 * want + AHEAD {
         fetch(from.wrapping_add(AHEAD), want);
     }
-    // SAFETY: asked above; [r, r + want) is published and not yet released; the ring's, mapped to be written, `run` bytes of it.
+    // SAFETY: asked above; [r, r + want) is published and not yet released; the ring's, mapped to be written, `run`
+    // bytes of it.
     unsafe { move_lines(to as *mut u8, from, want, policy::lines(ch, want), run) };
     passed(ch, h, (from, run), want, cursor)
 }
 
-/// R goes on by `n` bytes, of the `run` at `from`. False: another reader took them.
+/// The head goes on by `n` bytes, of the `run` at `from`. False: another reader took them.
 #[inline]
 fn passed(
     ch: &Channel,
@@ -337,7 +342,8 @@ fn passed(
     true
 }
 
-/// The next record into `b`, where all of it was published when a receiver last looked at T. `None`: nothing was taken.
+/// The next record into `b`, where all of it was published when a receiver last looked at the tail. `None`: nothing was
+/// taken.
 #[inline]
 pub fn take(
     me: &Caller,
@@ -346,7 +352,7 @@ pub fn take(
     cursor: &mut ReadCursor,
 ) -> Option<RecordHead> {
     let h = ch.head();
-    // EDGE L1 <- L0: after H (record.rs).
+    // EDGE L1 <- L0: after the head (record.rs).
     if ch.readers.0.record.load(Acquire) != 0 {
         return None;
     }
@@ -360,8 +366,8 @@ pub fn take(
     if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole);
     }
-    // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it); the ring's, mapped to
-    // be written, `run` bytes of it.
+    // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it); the
+    // ring's, mapped to be written, `run` bytes of it.
     unsafe {
         let (to, body) = (b.as_mut_ptr(), from.add(HEAD));
         match policy::lines(ch, whole) {

@@ -1,7 +1,7 @@
 //! What a FIFO needs beyond a nameless pipe: outsiders may open it at any moment, and it may begin a new life.
 //!
-//! Invariant: whoever reads K finds what comes next in the stream: K never holds younger bytes than the ring, but a
-//! outsider's. What an outsider wrote is seen before a write of ours that can know of it.
+//! Invariant: whoever reads the kernel lane finds what comes next in the stream: the kernel lane never holds younger
+//! bytes than the ring, but a outsider's. What an outsider wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Caller;
 use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
@@ -31,10 +31,11 @@ pub fn has_outside_bytes(ch: &Channel, fd: usize) -> bool {
     held > own && !ch.tail().closed()
 }
 
-/// Of a FIFO whose ring is full: its oldest bytes into K, of the `used` that it holds from `r` on. So K is full for whoever must wait
-/// for room, and whoever reads K, be it an outsider that has just opened the FIFO, finds what comes next. Of any pipe that is to take no
-/// more than it has: K is full then, and nothing has been added. Under the writers' lock.
-/// `None`: a reader is at work; false: there are bytes of an outsider in K.
+/// Of a FIFO whose ring is full: its oldest bytes into the kernel lane, of the `used` that it holds from `r` on. So the
+/// kernel lane is full for whoever must wait for room, and whoever reads the kernel lane, be it an outsider that has
+/// just opened the FIFO, finds what comes next. Of any pipe that is to take no more than it has: the kernel lane is
+/// full then, and nothing has been added. Under the writers' lock. `None`: a reader is at work; false: there are bytes
+/// of an outsider in the kernel lane.
 pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Option<bool> {
     let ring = ch.ring(&me.domain)?;
     // The smallest ring may be too full for a write that is not split, and have fewer than a slot takes.
@@ -68,8 +69,7 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
             )
         };
         if got == -95 || got == -38 {
-            // An older kernel: K was empty a moment ago.
-            // SAFETY: as above.
+            // An older kernel: the kernel lane was empty a moment ago. SAFETY: as above.
             got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
         }
     }
@@ -91,15 +91,15 @@ pub fn leave(me: &Caller, ch: &Channel, fd: usize) {
     }
 }
 
-/// Before anything else by whoever finds a FIFO's channel through a descriptor that it has not used before: what a FIFO that is no more
-/// has left in the channel is not this one's.
+/// Before anything else by whoever finds a FIFO's channel through a descriptor that it has not used before: what a FIFO
+/// that is no more has left in the channel is not this one's.
 pub fn meet(me: &Caller, ch: &Channel, fd: usize) {
     registry::alone(&me.domain, me.tid, || begin(ch, fd));
     renew(me, ch, fd);
 }
 
-/// The first part of [`meet`], while nobody else enters or finds a FIFO: who of the old one's users was killed inside has left nothing
-/// that is to be repaired, and is not waited for.
+/// The first part of [`meet`], while nobody else enters or finds a FIFO: who of the old one's users was killed inside
+/// has left nothing that is to be repaired, and is not waited for.
 ///
 /// LINUX the number of an inode that was removed soon is another's.
 pub fn begin(ch: &Channel, fd: usize) {
@@ -161,7 +161,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
     closed(me, ch, pos);
 }
 
-/// Puts the ring's bytes between K's own and an outsider's. False: it could not begin.
+/// Puts the ring's bytes between the kernel lane's own and an outsider's. False: it could not begin.
 pub(crate) fn weave(
     me: &Caller,
     ch: &Channel,
@@ -190,8 +190,8 @@ pub(crate) fn weave(
     true
 }
 
-/// K has no room for `left` bytes: an outsider fills it too. Makes it larger, or waits for its reader as a write would;
-/// false when nobody has the FIFO any more.
+/// The kernel lane has no room for `left` bytes: an outsider fills it too. Makes it larger, or waits for its reader as
+/// a write would; false when nobody has the FIFO any more.
 pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> bool {
     let held = file::fionread(tmp);
     let want = (held + left + 8192).next_power_of_two();

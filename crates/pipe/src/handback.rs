@@ -1,7 +1,8 @@
-//! Opening a channel, and giving it back to the kernel: the only places that move bytes between K and the ring.
+//! Opening a channel, and giving it back to the kernel: the only places that move bytes between the kernel lane and the
+//! ring.
 //!
-//! Invariant: at every instant each byte is in the ring or in K, in stream order, or an intent says which of the two
-//! holds (a kernel read or write of all of it is one system call, so a SIGKILL falls before or after it).
+//! Invariant: at every instant each byte is in the ring or in the kernel lane, in stream order, or an intent says which
+//! of the two holds (a kernel read or write of all of it is one system call, so a SIGKILL falls before or after it).
 //! Not here: when to hand back; that is the dispatcher's decision.
 //!
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
@@ -18,13 +19,13 @@ use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What was about to be moved: kind, and how many bytes K held; of `MOVING`, how many go into it.
+/// What was about to be moved: kind, and how many bytes the kernel lane held; of `MOVING`, how many go into it.
 const OPENING: u64 = 1 << 60;
 const PUMPING: u64 = 2 << 60;
 const SPILLING: u64 = 3 << 60;
 pub(crate) const MOVING: u64 = 4 << 60;
 const KIND: u64 = 7 << 60;
-/// `shrunk`: K has one slot; K has `FIFO_SIZE`.
+/// `shrunk`: the kernel lane has one slot; the kernel lane has `FIFO_SIZE`.
 pub(crate) const ONE_SLOT: u8 = 1;
 const MARKED: u8 = 2;
 
@@ -32,10 +33,10 @@ pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
     ch.facts.0.intent.store(kind | held as u64, Relaxed);
 }
 
-/// Reads up to `n` bytes of K into the ring at `at`. Returns how many.
+/// Reads up to `n` bytes of the kernel lane into the ring at `at`. Returns how many.
 ///
-/// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, an outsider that has just opened a FIFO could read
-/// between them, and would miss what the first has taken.
+/// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, an outsider that has just opened a FIFO
+/// could read between them, and would miss what the first has taken.
 fn pull(tmp: usize, ring: Ring, at: u64, n: usize) -> usize {
     // SAFETY: the places are free and ours; the runs lie inside clusters of the ring.
     let read = |v: &[Iov]| unsafe { call3(nr::READV, tmp, v.as_ptr() as usize, v.len()) };
@@ -107,7 +108,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let held = file::fionread(tmp);
     let t = ch.tail();
     let r = ch.head().position();
-    // What lies in the ring must always fit into K (principle: a hand-back never blocks).
+    // What lies in the ring must always fit into the kernel lane (principle: a hand-back never blocks).
     let size = ch.facts.0.size.load(Relaxed) as usize;
     clusters::release(me.domain, ch);
     let asked = policy::ring_bytes(me);
@@ -152,7 +153,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         file::fcntl(tmp, file::F_SETPIPE_SZ, FIFO_SIZE);
     }
     file::close(tmp);
-    // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own bell.
+    // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own wake-up.
     ch.set_chunk(ch.chunk().next(0).none());
     let mut t = ch.tail();
     loop {
@@ -193,7 +194,8 @@ pub fn pump(me: &Caller, ch: &Channel, fd: usize) {
     lock::unlock(me, ch);
 }
 
-/// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if K was empty or is now.
+/// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if the kernel lane was empty or is
+/// now.
 pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     if ch.tail().sleepers() != 0 || !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return false;
@@ -205,7 +207,7 @@ pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     done
 }
 
-/// Under both locks. True when K is empty afterwards.
+/// Under both locks. True when the kernel lane is empty afterwards.
 fn pump_locked(ch: &Channel, fd: usize, r: u64, me: &Caller) -> bool {
     let (t, m) = (ch.tail(), ch.chunk());
     let pos = t.wide(r);
@@ -243,10 +245,10 @@ fn reopened(ch: &Channel, tmp: Ret) -> Result<usize, Ret> {
     Ok(tmp)
 }
 
-/// Closes the ring: every byte of it into K, in order. `forever`: never opened again.
+/// Closes the ring: every byte of it into the kernel lane, in order. `forever`: never opened again.
 ///
-/// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own call finds
-/// out what the number is now.
+/// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own
+/// call finds out what the number is now.
 pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reason) -> bool {
     if forever {
         ch.keep_closed();
@@ -271,12 +273,13 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
     done
 }
 
-/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for `fd` is not
-/// the pipe's any more.
+/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for
+/// `fd` is not the pipe's any more.
 fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let empty = ch.tail().wide(r) == r && !ch.chunk().valid();
     while ch.is_behind(fd) {
-        // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in open(2).
+        // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in
+        // open(2).
         let tmp = if empty {
             Err(0)
         } else {
@@ -367,7 +370,8 @@ pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut
     }
 }
 
-/// Makes one kernel call with the runs of [at, at + n); None if there are none. Most rings are small, and so may the stack be: a handler's own.
+/// Makes one kernel call with the runs of [at, at + n); None if there are none. Most rings are small, and so may the
+/// stack be: a handler's own.
 fn with_runs(ring: Ring, at: u64, n: usize, mut call: impl FnMut(&[Iov]) -> Ret) -> Option<Ret> {
     const FEW: usize = 16;
     if n <= FEW * CLUSTER {

@@ -1,20 +1,21 @@
-//! A short write's bytes once more, beside T: who waits for T has them with it, and need not fetch the ring's line after T's.
+//! A short write's bytes once more, inline: who waits for the tail has them with it, and need not fetch the ring's line
+//! after the tail's.
 //!
 //! ```text
-//! writer:   stamp := 0; bytes; stamp := position, length;  CAS T: W + n          (and the same bytes are in the ring)
-//! reader:   T;  stamp = R?;  bytes;  stamp still the same?  CAS H: R + n
+//! writer:   stamp := 0; bytes; stamp := position, length;  CAS tail: tail + n          (and the same bytes are in the ring)
+//! reader:   tail;  stamp = head?;  bytes;  stamp still the same?  CAS head: head + n
 //! ```
-//! Invariant: when W is published the stamp is 0, or names a position whose bytes stand here as they do in the ring; only
-//! who has, or keeps, the writers' lock puts anything here, and each who moves W sets or clears it before (`Channel::cas_w`). Anybody may
-//! clear it: then the ring has the bytes. What a writer left that lost the lock, or was killed, before its CAS is never W's: the next to
-//! publish clears it.
-//! Not here: when W moves (write.rs), what K holds (a place that is set comes first).
+//! Invariant: when the tail is published the stamp is 0, or names a position whose bytes stand here as they do in the
+//! ring; only who has, or keeps, the writers' lock puts anything here, and each who moves the tail sets or clears it
+//! before (`Channel::cas_w`). Anybody may clear it: then the ring has the bytes. What a writer left that lost the lock,
+//! or was killed, before its CAS is never the tail's: the next to publish clears it.
+//! Not here: when the tail moves (write.rs), what the kernel lane holds (a place that is set comes first).
 use crate::channel::InlinePayload;
 use crate::word::POS;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
-/// The most bytes that fit beside T.
+/// The most bytes that fit inline.
 pub const MOST: usize = 48;
 
 /// Length, plus one, above the position.
@@ -55,7 +56,7 @@ impl InlinePayload {
     }
 }
 
-/// Bytes that stand beside T, as long as nobody takes them away.
+/// Bytes that stand inline, as long as nobody takes them away.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     payload: &'a InlinePayload,

@@ -1,17 +1,22 @@
 //! The pipe core: POSIX pipe semantics over a ring in shared memory and the kernel's own pipe.
 //!
-//! One byte's way: `write` copies it into the ring and publishes it with one CAS on T; `read` copies it out and
-//! releases its place with one CAS on H. Whoever must sleep does it in the kernel, in the caller's own call.
+//! One byte's way: `write` copies it into the ring and publishes it with one CAS on the tail; `read` copies it out and
+//! releases its place with one CAS on the head. Whoever must sleep does it in the kernel, in the caller's own call.
 //! `handback` closes the ring and leaves every byte in the kernel's pipe, in order. docs/pipe.md has the protocol.
 //!
 //! Invariant: I1..I10 of docs/pipe.md. The edges between threads:
-//! E1 data -> CAS T (release) -> load T (acquire) -> data; E2 M before T and before K's bytes, loaded T before M;
-//! E3 copy out -> CAS H (release) -> load H (acquire) -> reuse of the place; E4 arm and publish on one word;
+//! E1 data -> CAS the tail (release) -> load the tail (acquire) -> data; E2 the chunk before the tail and before the
+//! kernel lane's bytes, loaded the tail before the chunk;
+//! E3 copy out -> CAS the head (release) -> load the head (acquire) -> reuse of the place; E4 arm and publish on one
+//! word;
 //! E6 slot and bytes -> offer (release) -> look (acquire) -> copy -> commit -> end;
-//! E7 "inside" -> look at T by a keeper; CAS on T -> barrier -> look at "inside" by whoever takes its lock (kept.rs);
-//! E8 no stamp -> bytes beside T -> stamp -> CAS T; load T -> stamp -> bytes -> stamp (beside.rs);
-//! E9 "quiet" -> look at T by a caller; CAS on T -> barrier -> look at "quiet" by an opener (quiet.rs);
-//! E5 `forever` (or `pending`) set -> look at T; lock taken -> look at `forever`: an opener or the other sees it.
+//! E7 "inside" -> look at the tail by a bias owner; CAS on the tail -> barrier -> look at "inside" by whoever takes its
+//! lock (biased_lock.rs);
+//! E8 no stamp -> bytes inline -> stamp -> CAS the tail; load the tail -> stamp -> bytes -> stamp (inline_payload.rs);
+//! E9 "passing" -> look at the tail by a caller; CAS on the tail -> barrier -> look at "passing" by an opener
+//! (pass_through.rs);
+//! E5 `forever` (or `pending`) set -> look at the tail; lock taken -> look at `forever`: an opener or the other sees
+//! it.
 //! Not here: libc, descriptors tables, which processes take part.
 #![no_std]
 
@@ -70,7 +75,8 @@ pub struct Caller {
     pub cpus: u32,
     /// False where a handler without SA_RESTART could run unnoticed during a spin.
     pub spin: bool,
-    /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of them.
+    /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of
+    /// them.
     pub lend: bool,
     /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
     pub handlers: bool,

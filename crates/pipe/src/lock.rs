@@ -1,4 +1,4 @@
-//! The writers' lock inside T, the owners inside H, and what to do when an owner has died.
+//! The writers' lock inside the tail, the owners inside the head, and what to do when an owner has died.
 //!
 //! Invariant: a lock is taken from another only after the kernel said that its owner is dead; then `handback::repair`
 //! settles whatever it had begun before anything else happens.
@@ -51,7 +51,7 @@ pub struct Taken {
     _signals: Option<Held>,
 }
 
-/// Takes the writers' lock, for what no handler may run over. `None` when `give_up` says so of a value of T.
+/// Takes the writers' lock, for what no handler may run over. `None` when `give_up` says so of a value of the tail.
 pub fn take(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) -> Option<Taken> {
     loop {
         enter(me, ch, fd, give_up)?;
@@ -63,7 +63,7 @@ pub fn take(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) -> 
     }
 }
 
-/// One try of [`take`], if T is still `t`, where nobody has the lock.
+/// One try of [`take`], if the tail is still `t`, where nobody has the lock.
 pub fn try_take(me: &Caller, ch: &Channel, t: Tail) -> Option<Taken> {
     let held = me.hold_signals();
     ch.cas_tail(t, t.with_lock(me.tid)).ok()?;
@@ -71,10 +71,10 @@ pub fn try_take(me: &Caller, ch: &Channel, t: Tail) -> Option<Taken> {
     Some(Taken { _signals: held })
 }
 
-/// Takes the writers' lock. `None` when `give_up` says so of a value of T.
+/// Takes the writers' lock. `None` when `give_up` says so of a value of the tail.
 ///
 /// A thread that finds itself the owner is a signal handler that interrupted its own write: it goes on as owner, and
-/// the interrupted write notices, because nothing it does holds but while T is what it was.
+/// the interrupted write notices, because nothing it does holds but while the tail is what it was.
 #[inline]
 pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) -> Option<()> {
     let t = ch.tail();
@@ -84,10 +84,11 @@ pub fn enter(me: &Caller, ch: &Channel, fd: usize, give_up: fn(Tail) -> bool) ->
     take_from_another(me, ch, fd, give_up)
 }
 
-/// Takes the lock, which nobody has, by a CAS from `t`; a keeper has left when this is true.
+/// Takes the lock, which nobody has, by a CAS from `t`; a bias owner has left when this is true.
 #[inline]
 fn take_free(me: &Caller, ch: &Channel, t: Tail) -> bool {
-    // A handler that came before the keeper has left would find the lock its own, and write where the keeper still copies.
+    // A handler that came before the bias owner has left would find the lock its own, and write where the bias owner
+    // still copies.
     let _held = match t.bias_owner() {
         0 => None,
         _ => me.hold_signals(),
@@ -125,10 +126,10 @@ fn take_from_another(
         // By a descriptor that is another file's by now nothing can be settled.
         if p.wait(me.cpus) && process::is_dead(owner) && ch.is_behind(fd) {
             let _held = me.hold_signals();
-            // RUNG is cleared: the dead owner may have set it and not rung.
+            // WOKEN is cleared: the dead owner may have set it and not woken.
             let mine = t.with_lock(me.tid).without(Tail::WOKEN);
             if ch.cas_tail(t, mine).is_ok() {
-                // It may have died before it had waited for a keeper.
+                // It may have died before it had waited for a bias owner.
                 biased_lock::evict_all(me, ch);
                 ch.offer().end();
                 crate::handback::repair(me, ch, fd);
@@ -156,7 +157,7 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
     }
 }
 
-/// Takes the readers' side with `bit` (KR or SP), waiting for another owner. Returns R.
+/// Takes the readers' side with `bit` (READS_LANE or SPILLS), waiting for another owner. Returns the head.
 pub fn hold(me: &Caller, ch: &Channel, bit: u64) -> u64 {
     let mut p = Patience::new();
     loop {
@@ -170,7 +171,7 @@ pub fn hold(me: &Caller, ch: &Channel, bit: u64) -> u64 {
     }
 }
 
-/// One try of [`hold`], only while R is `r`.
+/// One try of [`hold`], only while the head is `r`.
 pub fn try_hold(me: &Caller, ch: &Channel, r: u64, bit: u64) -> bool {
     let h = ch.head();
     !h.held() && h.position() == r && ch.cas_head(h, Head::owned(r, me.tid, bit))

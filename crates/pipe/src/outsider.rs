@@ -1,8 +1,8 @@
 //! Bytes of outsiders in a FIFO's kernel pipe K: the ring's bytes, which are older, are put before them.
 //!
 //! ```text
-//! K: own, outsiders'           all of K aside; then own, the ring's, and the outsiders' back into K: a few
-//! side pipe: the ring's        microseconds, in which an outsider asleep on a full K does not come in between
+//! lane: own, outsiders'           all of lane aside; then own, the ring's, and the outsiders' back into lane: a few
+//! side pipe: the ring's        microseconds, in which an outsider asleep on a full lane does not come in between
 //! ```
 //! Invariant: no byte is copied twice or lost unless this process is killed in those microseconds, or an outsider that is
 //! awake writes just then (docs/fifo.md says what he may find).

@@ -1,18 +1,19 @@
 //! A call of the kernel's on a channel whose ring was left, without a word that changes.
 //!
 //! ```text
-//! caller:  quiet := slot;  T = QUIET?  its own read(2), or write(2) of little;  quiet := 0
-//! opener:  T: QUIET taken away;  a few writes later: the lock;  barrier;  is anybody still in such a call?  opens
+//! caller:  passing := slot;  tail = PASS_THROUGH?  its own read(2), or write(2) of little;  passing := 0
+//! opener:  tail: PASS_THROUGH taken away;  a few writes later: the lock;  barrier;  is anybody still in such a call?  opens
 //! ```
-//! A channel that is the kernel's counts in T who is in a call on it, so that nobody opens it under one who sleeps there. Where
-//! its ring brought nothing (policy.rs, `rang`) each call meets cold caches, and T's line comes from the other CPU. So T says QUIET
-//! there, and a thread says in its own line that it is in a call.
+//! A channel that is the kernel's counts in the tail who is in a call on it, so that nobody opens it under one who
+//! sleeps there. Where its ring brought nothing (policy.rs, `rang`) each call meets cold caches, and the tail's line
+//! comes from the other CPU. So the tail says PASS_THROUGH there, and a thread says in its own line that it is in a
+//! call.
 //!
-//! Invariant: QUIET is set only where the channel is closed and nobody has the writers' lock, and only who takes it away, or
-//! later, opens it; nobody opens a channel on which a living thread is in a quiet call. A thread is in one such call at a time: a
-//! handler that comes over it is counted in T.
-//! Not here: when a ring is left (policy.rs), the call itself; the library's way here, in assembly, does what `read` and `write` do
-//! (preload, entry.rs).
+//! Invariant: PASS_THROUGH is set only where the channel is closed and nobody has the writers' lock, and only who takes
+//! it away, or later, opens it; nobody opens a channel on which a living thread is in a pass-through call. A thread is
+//! in one such call at a time: a handler that comes over it is counted in the tail.
+//! Not here: when a ring is left (policy.rs), the call itself; the library's way here, in assembly, does what `read`
+//! and `write` do (preload, entry.rs).
 use crate::biased_lock::{self, number};
 use crate::channel::Channel;
 use crate::word::Tail;
@@ -24,7 +25,7 @@ use byway_sys::{barrier, process};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-/// Quiet writes that a thread may make until one is counted, with those before it.
+/// Pass-through writes that a thread may make until one is counted, with those before it.
 pub const WRITES: u32 = 64;
 
 /// Longer writes are worth a ring, whoever else wants the CPU: each is counted.
@@ -49,12 +50,12 @@ impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
         // EDGE E9: what the call did comes before its end.
-        self.0.slot.quiet.store(0, Release);
+        self.0.slot.passing.store(0, Release);
     }
 }
 
-/// What an end's last quiet call found out, for its next one: the thread's own line, where T stands, and the channel's number. After a
-/// sleep each line on the way there is one more to wait for.
+/// What an end's last pass-through call found out, for its next one: the thread's own line, where the tail stands, and
+/// the channel's number. After a sleep each line on the way there is one more to wait for.
 #[derive(Clone, Copy)]
 pub struct Shortcut(Option<Found>);
 
@@ -100,7 +101,7 @@ pub fn read(me: &Caller, ch: &'static Channel, shortcut: &mut Shortcut) -> Optio
     read_again(me.tid, shortcut)
 }
 
-/// The same of an end whose last read was quiet. To be asked first: elsewhere it looks at nothing.
+/// The same of an end whose last read passed through. To be asked first: elsewhere it looks at nothing.
 #[inline]
 pub fn read_again(tid: u32, shortcut: &mut Shortcut) -> Option<Inside> {
     let inside = enter(tid, shortcut.0?);
@@ -118,7 +119,7 @@ pub fn write(
     n: usize,
     shortcut: &mut Shortcut,
 ) -> Option<Inside> {
-    // Elsewhere T, which a reader polls, is not looked at for this.
+    // Elsewhere the tail, which a reader polls, is not looked at for this.
     let may = n <= MOST && ch.writer.0.native_ops.load(Relaxed) != 0;
     if may && shortcut.0.is_none() && ch.tail().passes_through() {
         shortcut.0 = Found::by(me, ch, true);
@@ -142,11 +143,11 @@ pub fn write_again(tid: u32, n: usize, shortcut: &mut Shortcut) -> Option<Inside
 #[inline]
 fn enter(tid: u32, found: Found) -> Option<Inside> {
     let k = found.slot;
-    // Another's: the lease came over a fork, or with its end from another thread. Not 0: a handler over such a call.
-    if k.tid.load(Relaxed) != tid || k.quiet.load(Relaxed) != 0 {
+    // Another's: the cursor came over a fork, or with its end from another thread. Not 0: a handler over such a call.
+    if k.tid.load(Relaxed) != tid || k.passing.load(Relaxed) != 0 {
         return None;
     }
-    k.quiet.store(found.number, Relaxed);
+    k.passing.store(found.number, Relaxed);
     // EDGE E9: said before the look; between CPUs the opener's barrier sees to it.
     compiler_fence(SeqCst);
     let inside = Inside(found);
@@ -169,7 +170,7 @@ pub(crate) fn uncounted(me: &Caller) -> u64 {
 pub fn begin(d: Domain, tid: u32) {
     let k = d.thread_slot(tid);
     if k.tid.load(Relaxed) == tid {
-        k.quiet.store(0, Relaxed);
+        k.passing.store(0, Relaxed);
     }
 }
 
@@ -182,7 +183,7 @@ pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
     let mut t = ch.tail();
     // Not while somebody opens it.
     while t.closed() && t.lock_owner() == 0 {
-        ch.facts.0.quiet.store(1, Relaxed);
+        ch.facts.0.passing.store(1, Relaxed);
         // EDGE E9: an opener that takes the lock after it looks for callers.
         match ch.cas_tail(t, t.with(Tail::PASS_THROUGH)) {
             Ok(()) => return,
@@ -191,21 +192,21 @@ pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
     }
 }
 
-/// Under the writers' lock of a closed channel that is not QUIET any more: whether somebody may still be in a call that T does not
-/// count.
+/// Under the writers' lock of a closed channel that is not PASS_THROUGH any more: whether somebody may still be in a
+/// call that the tail does not count.
 pub(crate) fn is_somebody_inside(me: &Caller, ch: &Channel) -> bool {
-    if ch.facts.0.quiet.load(Relaxed) == 0 {
+    if ch.facts.0.passing.load(Relaxed) == 0 {
         return false;
     }
-    // EDGE E9: QUIET was taken away before the looks at the places.
+    // EDGE E9: PASS_THROUGH was taken away before the looks at the places.
     barrier::everywhere();
     let here = number(me, ch);
     let inside = (0..THREAD_SLOTS as u32).any(|place| {
         let k = me.domain.thread_slot(place);
-        k.quiet.load(Relaxed) == here && !process::is_dead(k.tid.load(Relaxed))
+        k.passing.load(Relaxed) == here && !process::is_dead(k.tid.load(Relaxed))
     });
     if !inside {
-        ch.facts.0.quiet.store(0, Relaxed);
+        ch.facts.0.passing.store(0, Relaxed);
     }
     inside
 }

@@ -1,8 +1,10 @@
 //! Bytes of the ring in place: looked at where they lie, and taken later, or not at all.
 //!
-//! Invariant: while somebody looks, it holds the readers' side (H: kr), as a reader does that is slow with K's bytes: nobody
-//! else takes bytes, and nobody hands the channel back, so what it sees stays. If it dies, nothing has left the stream.
-//! Not here: what lies in K, which must be read; who may not be waited for by the thread that looks (the native library).
+//! Invariant: while somebody looks, it holds the readers' side (head: READS_LANE), as a reader does that is slow with
+//! the kernel lane's bytes: nobody else takes bytes, and nobody hands the channel back, so what it sees stays. If it
+//! dies, nothing has left the stream.
+//! Not here: what lies in the kernel lane, which must be read; who may not be waited for by the thread that looks (the
+//! native library).
 use crate::channel::{Channel, Reason};
 use crate::word::Head;
 use crate::{Caller, handback, lock};
@@ -31,7 +33,7 @@ pub fn hold(me: &Caller, ch: &Channel) -> Option<Held> {
     if end <= r || w - r > ring.bytes() || !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return None;
     }
-    // Looked at again: the channel may have been closed and opened between the looks at H and T.
+    // Looked at again: the channel may have been closed and opened between the looks at the head and the tail.
     let (start, run) = ring.run(r);
     let now = ch.tail();
     let same = !now.closed() && now.wide(r) - r <= ring.bytes() && now.wide(r) >= end;
@@ -52,7 +54,8 @@ pub fn take(me: &Caller, ch: &Channel, fd: usize, held: Held, n: usize) {
     let r = held.at + n as u64;
     lock::release(me, ch, r);
     ch.reader.0.count(n);
-    // Somebody could not wait for this (read.rs), and is told by the kernel: which has the pipe until somebody has read from it.
+    // Somebody could not wait for this (read.rs), and is told by the kernel: which has the pipe until somebody has read
+    // from it.
     if ch.facts.0.full.load(Relaxed) != 0 {
         handback::hand_back(me, ch, fd, false, Reason::Readiness);
         return;

@@ -1,9 +1,11 @@
 //! When to spin, yield or sleep.
 //!
 //! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU; a yield happens once per
-//! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a CPU from one who could end it.
-//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come (policy/gather.rs); the yield
-//! of one who has woken a reader on one CPU, which has bounds of its own (policy/handover.rs).
+//! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a
+//! CPU from one who could end it.
+//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come
+//! (policy/batch.rs); the yield of one who has woken a reader on one CPU, which has bounds of its own
+//! (policy/handover.rs).
 use crate::Caller;
 use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
 use crate::lock::Patience;
@@ -26,19 +28,19 @@ pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
 const PIECE: usize = 64 * 1024;
-/// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs at most twice the better
-/// of the two.
+/// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs
+/// at most twice the better of the two.
 const SPIN_US: u64 = 20;
 /// Who is answered sooner is answered by a peer that runs now.
 const PROMPT_US: u64 = 1;
-/// A writer that found the ring full waits for so much room, and not for its next message's: else both look at the other's line
-/// for each.
+/// A writer that found the ring full waits for so much room, and not for its next message's: else both look at the
+/// other's line for each.
 pub const ROOM: usize = 16 * 1024;
 const LONG_US: u64 = 1000;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
-/// Writes in a row by one thread after which it keeps the lock: a barrier takes as long as some hundred of them.
+/// Writes in a row by one thread after which it holds the bias: a barrier takes as long as some hundred of them.
 const ALONE: u32 = 1024;
 /// A writer asks the kernel whether its reader is there when it has not done so for this long.
 const LOOK_US: u64 = 50;
@@ -48,15 +50,15 @@ const UNTIMED: u32 = 64;
 const WRITES_PER_US: u64 = 4;
 /// Bells in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
-/// On one CPU, bells that one write which woke nobody makes good; on more of them, all. Who wakes another there may lose the CPU to it before it
-/// waits itself, and finds the answer in the ring: that saves little.
+/// On one CPU, wake-ups that one write which woke nobody makes good; on more of them, all. Who wakes another there may
+/// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little.
 const FLOW: u32 = 4;
 /// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
 const LEARNED: u64 = 1024 * 1024;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
-/// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two clusters: in one,
-/// with the room that a pump needs, a pipe would hold less than the kernel's.
+/// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two
+/// clusters: in one, with the room that a pump needs, a pipe would hold less than the kernel's.
 pub fn ring_bytes(me: &Caller) -> usize {
     let told = ring_told(me);
     if reclaim::band(&me.domain) > Band::Grow {
@@ -79,7 +81,8 @@ pub fn piece(me: &Caller) -> usize {
     if me.cpus == 1 { ONE_CPU_RING } else { PIECE }
 }
 
-/// The most that a write may publish at once, before any other step: a piece, where a longer one than PIPE_BUF is not to be lent.
+/// The most that a write may publish at once, before any other step: a piece, where a longer one than PIPE_BUF is not
+/// to be lent.
 #[inline]
 pub fn whole(me: &Caller) -> usize {
     match me.domain.header().direct_from.load(Relaxed) as usize {
@@ -110,8 +113,9 @@ enum Pace {
 }
 
 impl Pace {
-    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU. None at first, where a writer has asked for
-    /// the line by then (lines.rs); elsewhere each look is one more that its write waits for.
+    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU. None at first, where a
+    /// writer has asked for the line by then (cache_lines.rs); elsewhere each look is one more that its write waits
+    /// for.
     fn pauses(self, first: bool, asked: bool) -> u32 {
         match self {
             Pace::Prompt if first && asked => 0,
@@ -191,7 +195,7 @@ fn wait(
     false
 }
 
-/// A reader that found nothing. `ready` tells whether T shows something new.
+/// A reader that found nothing. `ready` tells whether the tail shows something new.
 pub fn reader_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     let (at, r) = (&ch.m.0, &ch.reader.0);
     r.wait();
@@ -224,9 +228,9 @@ pub fn writer_waits(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> boo
     ok
 }
 
-/// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run wants
-/// that, and it has worked of late; more and more rarely it is tried again. Not where the ring's lines come by themselves: two copies are
-/// faster there than one call of the kernel.
+/// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run
+/// wants that, and it has worked of late; more and more rarely it is tried again. Not where the ring's lines come by
+/// themselves: two copies are faster there than one call of the kernel.
 pub fn may_offer(me: &Caller, ch: &Channel, n: usize) -> bool {
     let from = me.domain.header().direct_from.load(Relaxed) as usize;
     if from == 0 || n < from || !me.lend || ch.offer().is_refused() || cache_lines::may_be_left(ch)
@@ -258,7 +262,8 @@ fn worth(w: &WriterSide) -> (u64, u64) {
     (HOT_OPS.max(worth), HOT_BYTES.max(worth * PIPE_BUF as u64))
 }
 
-/// A ring is worth having, but somebody may be in a call that hinders it: asked again after as many writes as a new channel takes.
+/// A ring is worth having, but somebody may be in a call that hinders it: asked again after as many writes as a new
+/// channel takes.
 pub fn ask_soon(w: &Line<WriterSide>) {
     let (ops, bytes) = worth(&w.0);
     w.0.set_native(ops - HOT_OPS, bytes - HOT_BYTES);
@@ -270,7 +275,7 @@ pub fn ask_later(w: &Line<WriterSide>) {
     w.0.set_native(ops / 2, bytes / 2);
 }
 
-/// Counts a write that met nothing; whether its thread, long the only writer, may keep the lock.
+/// Counts a write that met nothing; whether its thread, long the only writer, may hold the bias.
 #[inline]
 pub fn may_bias(me: &Caller, w: &Line<WriterSide>) -> bool {
     let w = &w.0;
@@ -289,7 +294,7 @@ pub fn cannot_bias(w: &Line<WriterSide>) {
     w.0.alone.store(0, Relaxed);
 }
 
-/// A kept lock was asked for by another: the next one is kept after twice as many writes.
+/// A biased lock was asked for by another: the next bias comes after twice as many writes.
 pub fn on_revoke(w: &Line<WriterSide>) {
     let after = w.0.alone_for.load(Relaxed).clamp(ALONE, 1 << 20);
     w.0.alone_for.store(2 * after, Relaxed);
@@ -327,15 +332,16 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a longer write's first
-/// PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it at once.
+/// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a
+/// longer write's first PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it
+/// at once.
 fn is_shared(me: &Caller) -> bool {
     let (now, cpu) = clock::now_cpu();
     dear_until(me, cpu).load(Relaxed) > now
 }
 
-/// T, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere T, which a reader
-/// polls, is not looked at for this.
+/// The tail, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere
+/// the tail, which a reader polls, is not looked at for this.
 #[inline]
 pub fn tail_to_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Tail> {
     let w = &ch.writer.0;
@@ -402,10 +408,11 @@ pub fn on_offer(w: &Line<WriterSide>, all: bool) {
     }
 }
 
-/// A reader that a bell woke with `n` bytes, where W was `was`: the rest of that write is in the ring, but its writer may have lost the
-/// CPU before it could publish. The kernel's reader would wait for the pipe's lock here; this one does so too, but not for a
-/// writer that was stopped. Where the write has no rest its writer, on one CPU, is seldom out of the lock by now, and to yield to it is to
-/// yield to a busy thread, behind whom this reader would wait for the CPU with what it was woken for.
+/// A reader that a wake-up woke with `n` bytes, where the tail was `was`: the rest of that write is in the ring, but
+/// its writer may have lost the CPU before it could publish. The kernel's reader would wait for the pipe's lock here;
+/// this one does so too, but not for a writer that was stopped. Where the write has no rest its writer, on one CPU, is
+/// seldom out of the lock by now, and to yield to it is to yield to a busy thread, behind whom this reader would wait
+/// for the CPU with what it was woken for.
 pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
     let ringing = || {
         let t = ch.tail();
@@ -432,8 +439,9 @@ pub fn unwatched(me: &Caller) -> bool {
     h.flags.load(Relaxed) & NO_FIFO != 0
 }
 
-/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written often since
-/// the last look goes by it, a few times, if it has not lost its CPU meanwhile: who waited for news, or was told some, has.
+/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written
+/// often since the last look goes by it, a few times, if it has not lost its CPU meanwhile: who waited for news, or was
+/// told some, has.
 #[inline]
 pub fn is_look_due(me: &Caller, ch: &Channel) -> bool {
     let (w, head) = (&ch.writer.0, me.domain.header());

@@ -1,7 +1,7 @@
 //! read(2) on a carried channel: the ring, the kernel's bytes at their place, then the kernel's own sleep.
 //!
-//! Invariant: a read has no effect before its CAS on H (I6); it takes no more out of the stream than it returns; it
-//! arms only when the ring is empty and K's place is not set (I4).
+//! Invariant: a read has no effect before its CAS on the head (I6); it takes no more out of the stream than it returns;
+//! it arms only when the ring is empty and the kernel lane's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::{Buffers, Iov, VECTORS};
@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// What `finish` must know of the sleep that it ends.
 #[derive(Clone, Copy)]
 pub struct Armed {
-    /// M when an open channel was armed; `None` when the channel was closed.
+    /// The chunk when an open channel was armed; `None` when the channel was closed.
     before: Option<Chunk>,
     want: usize,
 }
@@ -38,14 +38,15 @@ pub enum Held {
     Waits,
     /// Says EAGAIN soon: its caller asks again.
     Asks,
-    /// Says EAGAIN after a while. Who looks knows of it, and leaves the pipe to the kernel's when it has done: so the descriptor tells.
+    /// Says EAGAIN after a while. Who looks knows of it, and leaves the pipe to the kernel's when it has done: so the
+    /// descriptor tells.
     Leaves,
 }
 
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
-/// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one buffer is to be
-/// tried by `quick::read` before.
+/// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one
+/// buffer is to be tried by `quick::read` before.
 #[inline]
 pub fn read(
     me: &Caller,
@@ -76,7 +77,8 @@ pub fn read_or(
     take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
 }
 
-/// Has the holder of the readers' side, where H is `h`, leave the pipe to the kernel when it has done. False: it has done already.
+/// Has the holder of the readers' side, where the head is `h`, leave the pipe to the kernel when it has done. False: it
+/// has done already.
 fn leaves(ch: &Channel, h: Head) -> bool {
     ch.facts.0.full.store(1, Relaxed);
     // The same word once more: its next value is made from this one, and who makes it sees the store above (E3).
@@ -137,14 +139,14 @@ fn take(
         let w = t.wide(r);
         let Some(ring) = ch.ring(&me.domain) else {
             if ch.tail() != t {
-                // Closed since T was loaded: a large ring's table goes with it.
+                // Closed since the tail was loaded: a large ring's table goes with it.
                 continue;
             }
             return Some(Step::Native);
         };
         if w - r > ring.bytes() {
             if ch.head() != h {
-                // A turn of the ring since H was loaded: others read too.
+                // A turn of the ring since the head was loaded: others read too.
                 continue;
             }
             // Not a state that any of us writes: leave the channel alone.
@@ -173,12 +175,12 @@ fn take(
                 continue;
             }
             let (to, run) = at.run();
-            let beside = ch.inline_payload().look(r, there);
-            let beside = beside.filter(|b| k <= run && k <= b.len());
+            let payload = ch.inline_payload().look(r, there);
+            let payload = payload.filter(|b| k <= run && k <= b.len());
             let lines = policy::lines(ch, k);
             // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
             unsafe {
-                if !beside.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
+                if !payload.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
                     at.from_ring(ring, r, k, lines, there as usize);
                 }
             }
@@ -227,7 +229,7 @@ fn take(
                                 return None;
                             }
                             if held != Held::Waits || file::is_nonblocking(fd) {
-                                // It is told when the bytes come into K.
+                                // It is told when the bytes come into the kernel lane.
                                 return Some(Step::Done(EAGAIN));
                             }
                         }
@@ -240,7 +242,7 @@ fn take(
             continue;
         }
         if m.valid() {
-            // M is newer than T: look again.
+            // The chunk is newer than T: look again.
             continue;
         }
         if ch.offer().is_made() {
@@ -276,7 +278,8 @@ fn take(
 
 /// Arms a reader that saw `t`, and nothing in the ring, and `m` none.
 pub(crate) fn to_sleep(ch: &Channel, t: Tail, m: Chunk, want: usize) -> Option<Armed> {
-    // I4 and I5: nothing published, nothing in K; the same CAS says that we sleep and that nobody has rung.
+    // I4 and I5: nothing published, nothing in the kernel lane; the same CAS says that we sleep and that nobody has
+    // woken.
     ch.cas_tail(t, t.sleeper_added().without(Tail::WOKEN))
         .ok()?;
     Some(Armed {
@@ -326,7 +329,8 @@ pub(crate) enum Drained {
     Failed(Ret),
 }
 
-/// Reads the kernel's bytes, which stand at R, without blocking; clears M when K is proven empty.
+/// Reads the kernel's bytes, which stand at the head, without blocking; clears the chunk when the kernel lane is proven
+/// empty.
 pub(crate) fn drain(
     me: &Caller,
     ch: &Channel,
@@ -394,10 +398,12 @@ pub(crate) fn drain(
     out
 }
 
-/// K was seen empty at the place `m`, by one who held the readers' side since T was `before`: whether that place is done with.
+/// The kernel lane was seen empty at the place `m`, by one who held the readers' side since the tail was `before`:
+/// whether that place is done with.
 pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
-    // A writer inside its lock may be about to fill the place that it has set: only an untouched T proves K empty, or that
-    // the place was filled before. (One CPU: whom a bell wakes is here before the ringer drops its lock.)
+    // A writer inside its lock may be about to fill the place that it has set: only an untouched the tail proves the
+    // kernel lane empty, or that the place was filled before. (One CPU: whom a wake-up wakes is here before the ringer
+    // drops its lock.)
     let filled = ch.reader.0.filled.load(Relaxed) == m.0;
     let proven = filled || (before.lock_owner() == 0 && ch.tail() == before);
     if proven {
@@ -414,8 +420,8 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     }
     if let Some(before) = armed.before {
         let m = ch.chunk();
-        // While we are armed only one bell can be rung, and it follows `before`; what came after a hand-back does not. A
-        // short read found K empty.
+        // While we are armed only one wake-up can be woken, and it follows `before`; what came after a hand-back does
+        // not. A short read found the kernel lane empty.
         if m.valid() && m.follows(before) {
             if ret > 0 {
                 ch.drained(ret as usize);

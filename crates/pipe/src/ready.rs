@@ -1,7 +1,7 @@
 //! What a read or a write would find, without making it: for those who wait for several pipes at once.
 //!
-//! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4), or
-//! finds K full as a writer that found no room: the descriptor tells the rest.
+//! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4),
+//! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
 //! Not here: who waits, and how (the native library's event queue).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::read::{self, AGAIN, Armed};
@@ -10,8 +10,8 @@ use crate::{Caller, Step, handback, lock, write};
 use byway_sys::file;
 use byway_sys::process;
 
-/// Bytes that readers may take now, as one look tells: those of the ring, and those of K. `None`: that is for one to tell who holds the
-/// readers' side, and does not go on.
+/// Bytes that readers may take now, as one look tells: those of the ring, and those of the kernel lane. `None`: that is
+/// for one to tell who holds the readers' side, and does not go on.
 pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     let mut patience = lock::Patience::new();
     loop {
@@ -50,8 +50,8 @@ pub enum Sight {
     Kernels,
 }
 
-/// Arms a reader as `read` does that finds nothing. Of a channel that is the kernel's for now also if K has bytes: nobody
-/// opens it before they are read.
+/// Arms a reader as `read` does that finds nothing. Of a channel that is the kernel's for now also if the kernel lane
+/// has bytes: nobody opens it before they are read.
 pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     let mut patience = lock::Patience::new();
     loop {
@@ -122,8 +122,8 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight 
     }
 }
 
-/// Bytes that a writer finds room for, as one look tells; 0 where a write of PIPE_BUF bytes does not fit. Then K is full, and
-/// the descriptor tells when there is room.
+/// Bytes that a writer finds room for, as one look tells; 0 where a write of PIPE_BUF bytes does not fit. Then the
+/// kernel lane is full, and the descriptor tells when there is room.
 pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
     let mut shrunk = false;
     loop {
@@ -131,7 +131,7 @@ pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
         let (Some(ring), false) = (ch.ring(&me.domain), t.closed()) else {
             return pipe_space(fd);
         };
-        // M before R: a place that R has passed is not behind.
+        // The chunk before R: a place that the head has passed is not behind.
         let m = ch.chunk();
         let r = ch.head().position();
         let used = t.wide(r) - r;
@@ -147,7 +147,7 @@ pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
         } else {
             ring.room().saturating_sub(used)
         };
-        // K takes as much once more.
+        // The kernel lane takes as much once more.
         let own = if !m.valid() || file::fionread(fd) == 0 {
             PIPE_BUF as u64
         } else {

@@ -4,9 +4,10 @@
 //! 63..40 SIGN  39..32 kind  31..0 length   | length bytes ...       at most PIPE_BUF together: written whole, so what
 //!                                                                   several senders write is never mixed
 //! ```
-//! Invariant: a record leaves the stream for one receiver, whole. Where all of it lies in the ring, that is one CAS on H.
-//! Else its receiver has the channel's record lock from before the first byte to after the last, and nobody takes anything
-//! while another has it: the lock is looked at after H, so who sees it free finds R at a boundary, or fails at the CAS.
+//! Invariant: a record leaves the stream for one receiver, whole. Where all of it lies in the ring, that is one CAS on
+//! the head. Else its receiver has the channel's record lock from before the first byte to after the last, and nobody
+//! takes anything while another has it: the lock is looked at after the head, so who sees it free finds the head at a
+//! boundary, or fails at the CAS.
 //! Not here: who sleeps, what a record means (the native library).
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Buffers, Iov};
@@ -57,8 +58,8 @@ pub enum Found {
     Taken(RecordHead),
     /// This one, which the buffer is too small for; it is still there.
     Long(RecordHead),
-    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. The look was at this T: who waits for it
-    /// to change misses nothing, while a T of after the look may have the next record already.
+    /// No record in the ring alone; there may be one in the kernel's pipe, or none yet. The look was at this T: who
+    /// waits for it to change misses nothing, while a tail of after the look may have the next record already.
     Elsewhere(Tail),
     /// Something that is no record.
     Damaged,
@@ -76,8 +77,8 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
         }
         let r = h.position();
         let mut there = ch.reader.0.seen.load(Relaxed).wrapping_sub(r);
-        // After T: what that has behind R lies in this ring, or R has moved. A ring from before T may be of an earlier opening, which
-        // ended at this very R and went round in less.
+        // After T: what that has behind the head lies in this ring, or the head has moved. A ring from before the tail
+        // may be of an earlier opening, which ended at this very head and went round in less.
         let Some(ring) = ch.ring(&me.domain) else {
             return Found::Elsewhere(t);
         };
@@ -103,7 +104,7 @@ pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
                 None => return Found::Elsewhere(t),
             }
         };
-        // R moved meanwhile.
+        // The head moved meanwhile.
         let Some(head) = head else { continue };
         if head.len > b.len() {
             if ch.head() == h {
@@ -142,34 +143,34 @@ fn head_at(ring: Ring, r: u64) -> Option<RecordHead> {
     RecordHead::from_bytes(b)
 }
 
-/// The next record into `b`, if all of it stands beside T: of one who has had all that was seen of the stream.
+/// The next record into `b`, if all of it stands inline: of one who has had all that was seen of the stream.
 #[inline]
 pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead> {
     let h = ch.head();
-    // EDGE L1 <- L0: after H, as in `take`.
+    // EDGE L1 <- L0: after the head, as in `take`.
     let locked = ch.readers.0.record.load(Acquire) != 0;
     if h.held() || locked || ch.reader.0.seen.load(Relaxed) != h.position() {
         return None;
     }
     let n = published(ch, h, ch.tail())?;
-    let beside = ch.inline_payload().look(h.position(), n)?;
-    let head = RecordHead::from_bytes(beside.first())?;
-    if HEAD + head.len != beside.len() || head.len > b.len() {
+    let payload = ch.inline_payload().look(h.position(), n)?;
+    let head = RecordHead::from_bytes(payload.first())?;
+    if HEAD + head.len != payload.len() || head.len > b.len() {
         return None;
     }
-    let n = gathered(me, ch, h, n, beside.len())?;
+    let n = gathered(me, ch, h, n, payload.len())?;
     // SAFETY: the buffer is the caller's, and as long.
-    let whole = unsafe { beside.copy(1, b.as_mut_ptr(), head.len) };
-    if !whole || !ch.cas_head(h, Head::free(h.position() + beside.len() as u64)) {
+    let whole = unsafe { payload.copy(1, b.as_mut_ptr(), head.len) };
+    if !whole || !ch.cas_head(h, Head::free(h.position() + payload.len() as u64)) {
         return None;
     }
     ch.reader.0.seen.store(h.position() + n, Relaxed);
-    ch.reader.0.count(beside.len());
+    ch.reader.0.count(payload.len());
     policy::looked(&ch.reader);
     Some(head)
 }
 
-/// Bytes of the ring that readers may take where T is `t`; `None` where the kernel's pipe must be asked.
+/// Bytes of the ring that readers may take where the tail is `t`; `None` where the kernel's pipe must be asked.
 #[inline]
 fn published(ch: &Channel, h: Head, t: Tail) -> Option<u64> {
     if t.closed() || t.sleepers() > 0 || ch.chunk().valid() {
@@ -180,20 +181,22 @@ fn published(ch: &Channel, h: Head, t: Tail) -> Option<u64> {
 
 /// The same after a moment in which more may have come, if `n` are little for one whose next record has `one` of them.
 ///
-/// As for bytes (read.rs): a stream of small records would pay for T's way between the CPUs with each of them.
+/// As for bytes (read.rs): a stream of small records would pay for the tail's way between the CPUs with each of them.
 #[inline]
 fn gathered(me: &Caller, ch: &Channel, h: Head, n: u64, one: usize) -> Option<u64> {
     if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
         return Some(n);
     }
     let after = published(ch, h, ch.tail())?;
-    // Records that come more slowly than T does, as grants do, have nothing from it: who waits for them holds up their sender.
+    // Records that come more slowly than the tail does, as grants do, have nothing from it: who waits for them holds up
+    // their sender.
     let quickly = after.wrapping_sub(n) >= policy::QUICK * one as u64;
     policy::gathered(&ch.reader, n, if quickly { after } else { n });
     Some(after)
 }
 
-/// What T, which was `t`, says, or says after a moment if that pays: how much is there, which the reader remembers.
+/// What the tail, which was `t`, says, or says after a moment if that pays: how much is there, which the reader
+/// remembers.
 fn look(me: &Caller, ch: &Channel, (h, t): (Head, Tail), ring: Ring) -> Option<u64> {
     let n = published(ch, h, t).filter(|&n| n <= ring.bytes())?;
     let one = if n >= HEAD as u64 {
@@ -208,11 +211,11 @@ fn look(me: &Caller, ch: &Channel, (h, t): (Head, Tail), ring: Ring) -> Option<u
     Some(n)
 }
 
-/// What one read of K brought.
+/// What one read of the kernel lane brought.
 pub enum Pulled<'a> {
     /// This record; its bytes are in the buffer, and those that did not fit are here.
     Record(RecordHead, &'a [u8]),
-    /// K is not next, or has nothing yet.
+    /// The kernel lane is not next, or has nothing yet.
     Nothing,
     /// Something that is no record.
     Damaged,
@@ -220,10 +223,11 @@ pub enum Pulled<'a> {
     Failed(Ret),
 }
 
-/// The next record into `b` and `spare`, if K is next: by one read. Its caller has the record lock.
+/// The next record into `b` and `spare`, if the kernel lane is next: by one read. Its caller has the record lock.
 ///
-/// While the channel is open K has what one write brought (I2), and a record is written whole: no more than one is there. But for a FIFO
-/// whose ring was full: its oldest bytes are there (fifo.rs), which are read piece by piece.
+/// While the channel is open the kernel lane has what one write brought (I2), and a record is written whole: no more
+/// than one is there. But for a FIFO whose ring was full: its oldest bytes are there (fifo.rs), which are read piece by
+/// piece.
 pub fn from_kernel<'a>(
     me: &Caller,
     ch: &Channel,
@@ -268,21 +272,22 @@ pub fn from_kernel<'a>(
     Pulled::Record(head, rest)
 }
 
-/// Of a FIFO, whose bytes in K stand next, at the place `m`: whether a full ring may have put them there, and so in which piece of a record
-/// they end is not known.
+/// Of a FIFO, whose bytes in the kernel lane stand next, at the place `m`: whether a full ring may have put them there,
+/// and so in which piece of a record they end is not known.
 fn may_have_several(me: &Caller, ch: &Channel, m: Chunk) -> bool {
-    // A ring of some pages is full when it has as many as go into K.
+    // A ring of some pages is full when it has as many as go into the kernel lane.
     let little = |ring: Ring| ring.bytes() < 4 * PIPE_BUF as u64;
-    // All that a write to K takes; or what a read has left of that.
+    // All that a write to the kernel lane takes; or what a read has left of that.
     let whole = usize::from(ch.facts.0.lane.load(Relaxed)) == PIPE_BUF;
     whole || ch.reader.0.filled.load(Relaxed) == m.0 || ch.ring(&me.domain).is_none_or(little)
 }
 
-/// A record into a FIFO that is to count as full, whatever room its ring has: into K, behind the ring's bytes, as what is too much for a
-/// nameless pipe. What write(2) says; EAGAIN: K has something already, and tells when that has been taken. `None`: nothing was written, and
-/// is to be as usual: the channel is the kernel's, somebody sleeps, nobody reads, or a reader is just at the end of K.
+/// A record into a FIFO that is to count as full, whatever room its ring has: into the kernel lane, behind the ring's
+/// bytes, as what is too much for a nameless pipe. What write(2) says; EAGAIN: the kernel lane has something already,
+/// and tells when that has been taken. `None`: nothing was written, and is to be as usual: the channel is the kernel's,
+/// somebody sleeps, nobody reads, or a reader is just at the end of the kernel lane.
 ///
-/// For those whose FIFO nobody opens who does not take part: of others K has the oldest bytes (fifo.rs).
+/// For those whose FIFO nobody opens who does not take part: of others the kernel lane has the oldest bytes (fifo.rs).
 pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
     loop {
         let _taken = lock::take(me, ch, fd, Tail::closed)?;
@@ -294,7 +299,7 @@ pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
     }
 }
 
-/// Under the lock. `None`: T or M changed, begin again.
+/// Under the lock. `None`: the tail or the chunk changed, begin again.
 fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
     let (t, m) = (ch.tail(), ch.chunk());
     let gone = file::reader_gone(fd);
@@ -325,7 +330,7 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
         return Some(Some(EAGAIN));
     }
     let pos = t.wide(r);
-    // A pump must find room for what goes into K now.
+    // A pump must find room for what goes into the kernel lane now.
     if clusters::back(me, ch, ring, pos, 1) == 0 {
         return Some(None);
     }
@@ -344,7 +349,7 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
     Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }
 
-/// Whether the channel shows something new since T was `was`.
+/// Whether the channel shows something new since the tail was `was`.
 pub fn changed(ch: &Channel, was: Tail) -> bool {
     let t = ch.tail();
     t.position() != was.position() || t.closed()

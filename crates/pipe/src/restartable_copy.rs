@@ -1,12 +1,12 @@
 //! The copy into the ring, of a thread that a signal handler may interrupt.
 //!
 //! ```text
-//! write:    lock, T = t    copy ......................   CAS T, t -> W + n      (fails: begins again)
+//! write:    lock, tail = t    copy ......................   CAS tail, t -> tail + n      (fails: begins again)
 //! handler:                      write: copy, publish, unlock: these places are the stream's now, or another writer's
 //! ```
-//! Invariant: no byte is copied once T is not what it was when the copy began. Where restartable sequences are at hand each piece
-//! is one that begins with a look at T: after a handler the kernel sends the thread out of it, and the copy never goes on. Else, and
-//! for what is left where they come to nothing, signals are held off.
+//! Invariant: no byte is copied once the tail is not what it was when the copy began. Where restartable sequences are
+//! at hand each piece is one that begins with a look at T: after a handler the kernel sends the thread out of it, and
+//! the copy never goes on. Else, and for what is left where they come to nothing, signals are held off.
 //! Not here: what has more steps than a copy (it runs with signals held off: `lock::take`); threads without handlers.
 use crate::Caller;
 use crate::channel::Channel;
@@ -22,10 +22,11 @@ const PIECE: usize = 16 * 1024;
 /// Who is interrupted so often in one write may be so at each instruction: a tracer steps through it.
 const OFTEN: u32 = 16;
 
-/// `n` bytes from `from` into the ring at `at`, under the writers' lock taken with `t`. False: T is another, nothing counts.
+/// `n` bytes from `from` into the ring at `at`, under the writers' lock taken with `t`. False: the tail is another,
+/// nothing counts.
 ///
 /// # Safety
-/// As [`Cursor::to_ring`]; the places are the caller's as long as T is `t`.
+/// As [`Cursor::to_ring`]; the places are the caller's as long as the tail is `t`.
 #[inline]
 pub unsafe fn put(
     me: &Caller,
@@ -37,7 +38,7 @@ pub unsafe fn put(
     n: usize,
 ) -> bool {
     if !me.handlers {
-        // SAFETY: the caller's promise; nobody changes T.
+        // SAFETY: the caller's promise; nobody changes the tail.
         unsafe { from.to_ring(ring, at, n) };
         return true;
     }
@@ -61,7 +62,7 @@ unsafe fn put_guarded(
         let _held = me.hold_signals();
         let same = ch.tail() == t;
         if same {
-            // SAFETY: the caller's promise; no handler changes T now.
+            // SAFETY: the caller's promise; no handler changes the tail now.
             unsafe { from.to_ring(ring, at, n) };
         }
         same

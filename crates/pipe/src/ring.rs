@@ -1,7 +1,7 @@
 //! The bytes in flight: a ring is a table of clusters, addressed by position in the stream.
 //!
-//! What is in flight is at most the ring's bytes. It may go round in more memory than that, its lap, so that a place is written again
-//! only when its last reader's caches have let go of it (docs/adr/0016).
+//! What is in flight is at most the ring's bytes. It may go round in more memory than that, its lap, so that a place is
+//! written again only when its last reader's caches have let go of it (docs/adr/0016).
 //!
 //! Invariant: whatever the slot says, no run leaves the mapping: sizes, entries and units are checked where they are read.
 //! Not here: when a place has a cluster (clusters.rs), which bytes are whose (write.rs, read.rs).
@@ -48,13 +48,14 @@ impl<'a> Ring<'a> {
     pub fn lap(self) -> u64 {
         self.lap as u64
     }
-    /// The most that long writes put into it, where K is empty.
+    /// The most that long writes put into it, where the kernel lane is empty.
     #[inline]
     pub fn room(self) -> u64 {
         self.cap(PIPE_BUF, false)
     }
-    /// The most that lies in it after a write of `want` bytes: what is above is room for a pump. Where the domain says how much a pipe takes,
-    /// K's part counts too: a page if it is `placed`, else as much as this write would put there.
+    /// The most that lies in it after a write of `want` bytes: what is above is room for a pump. Where the domain says
+    /// how much a pipe takes, the kernel lane's part counts too: a page if it is `placed`, else as much as this write
+    /// would put there.
     #[inline]
     pub fn cap(self, want: usize, placed: bool) -> u64 {
         let room = self.bytes as u64 - SLACK;
@@ -64,8 +65,8 @@ impl<'a> Ring<'a> {
             holds => room.min(holds.saturating_sub(SLACK.min(want as u64))),
         }
     }
-    /// Whether a write of `want` bytes, put into K where `used` bytes lie in the ring, would make them more than the pipe is to take: it was
-    /// opened full, or filled by shorter ones.
+    /// Whether a write of `want` bytes, put into the kernel lane where `used` bytes lie in the ring, would make them
+    /// more than the pipe is to take: it was opened full, or filled by shorter ones.
     pub fn is_over(self, used: u64, want: usize) -> bool {
         let holds = u64::from(self.domain.header().holds.load(Relaxed));
         holds != 0 && used + SLACK.min(want as u64) > holds
@@ -142,7 +143,8 @@ impl Channel {
         self.sizes().1 > DIRECT * CLUSTER
     }
     /// The table of a large ring; `None` while the channel is closed. A look that comes late sees a cluster that is
-    /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's bytes.
+    /// another's by now: then what it takes from there fails with the CAS that would make it count, as with the ring's
+    /// bytes.
     pub fn indirect(&self, d: &Domain) -> Option<&[AtomicU32]> {
         let unit = self.table.0[0].load(Acquire /* ORDER: after the zeroes in it. */);
         let p = d.address(unit.checked_sub(1)?, Class::Cluster)?;

@@ -1,4 +1,4 @@
-//! Direct writes (single copy): a writer offers the pages of its own buffer, and a reader that is awake copies out of them.
+//! Single copy: a writer offers the pages of its own buffer, and a reader that is awake copies out of them.
 //!
 //! ```text
 //! writer  has the lock, ring empty, K's place not set:  slot := buffer;  L := offered;  waits awake, a little
@@ -28,7 +28,7 @@ const PIECE: usize = 128 * 1024;
 /// A reader with a smaller buffer does not take of an offer: the system call would cost more than a copy.
 const LEAST: usize = 32 * 1024;
 
-/// An offer's word and its slot, on the line of M.
+/// An offer's word and its slot, on the line of the chunk.
 #[repr(C)]
 pub struct Offer {
     l: AtomicU64,
@@ -70,7 +70,8 @@ impl Offer {
     }
 }
 
-/// Offers `n` bytes at `base`; how many were taken. Under the writers' lock, the ring being empty and K's place not set.
+/// Offers `n` bytes at `base`; how many were taken. Under the writers' lock, the ring being empty and the kernel lane's
+/// place not set.
 pub fn offer(me: &Caller, ch: &Channel, base: usize, n: usize) -> usize {
     let o = ch.offer();
     let n = n.min(TAKEN as usize);

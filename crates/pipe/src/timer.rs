@@ -4,11 +4,13 @@
 //! sleeper:  pend();  read(2), poll(2) ...                 on this CPU a timer is due within PERIOD; it wakes nobody
 //! CPU:      idle: as the next timer comes soon, a light state, which it leaves sooner than a deep one
 //! ```
-//! Most of a wake-up is the way of an idle CPU back (docs/adr/0019). How deep it sleeps is decided by when its next timer is due: LINUX
-//! Documentation/admin-guide/pm/cpuidle.rst, "the time till the closest timer event"; of a virtual machine, by the host in the same way.
+//! Most of a wake-up is the way of an idle CPU back (docs/adr/0019). How deep it sleeps is decided by when its next
+//! timer is due: LINUX Documentation/admin-guide/pm/cpuidle.rst, "the time till the closest timer event"; of a virtual
+//! machine, by the host in the same way.
 //!
-//! Invariant: of each CPU at most one timer of this process's is set, once in half a PERIOD at most. Where sleeps end only after it
-//! was due, which is of no use, it rests, twice as long each time. It changes nothing that a call says or does.
+//! Invariant: of each CPU at most one timer of this process's is set, once in half a PERIOD at most. Where sleeps end
+//! only after it was due, which is of no use, it rests, twice as long each time. It changes nothing that a call says or
+//! does.
 //! Not here: who sleeps. Whoever may have no descriptor of its own in its process does not begin this: the preload library.
 use byway_sys::{clock, file, process, timer};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -75,7 +77,8 @@ fn look(slot: &Slot, now: u64) {
         open(slot);
     }
     let fd = slot.fd.load(Relaxed);
-    // A filter of system calls may end who makes one that it does not know; one that has come since, too. Else the program has closed it.
+    // A filter of system calls may end who makes one that it does not know; one that has come since, too. Else the
+    // program has closed it.
     if fd > NONE && (process::is_filtered() || timer::set(fd as usize, PERIOD) < 0) {
         slot.fd.store(NEVER, Relaxed);
     }
@@ -147,7 +150,8 @@ mod tests {
 
     const P: u64 = 1_000_000;
 
-    /// Of sleeps that begin `gap` apart, which find the timer due later, of the last half of `n`; and how often it is set in all.
+    /// Of sleeps that begin `gap` apart, which find the timer due later, of the last half of `n`; and how often it is
+    /// set in all.
     fn run(gap: u64, n: u64) -> (u64, u64) {
         let (slot, mut sets, mut covered, mut due) = (Slot::new(), 0, 0, 0);
         for i in 0..n {

@@ -1,8 +1,10 @@
-//! Waking a reader: with the stream's own next bytes, through K.
+//! Waking a reader: with the stream's own next bytes, through the kernel lane.
 //!
-//! Invariant: under the writers' lock K's place is set first, then RUNG by a CAS that fails if the reader came home meanwhile, then K is
-//! written (I5); only then is anything published behind it. So one call wakes once, at its end, and the order holds.
-//! Not here: when a reader is to be woken (write.rs, quick.rs), the overflow of a full ring, which takes the same steps (write.rs).
+//! Invariant: under the writers' lock the kernel lane's place is set first, then WOKEN by a CAS that fails if the
+//! reader came home meanwhile, then the kernel lane is written (I5); only then is anything published behind it. So one
+//! call wakes once, at its end, and the order holds.
+//! Not here: when a reader is to be woken (write.rs, fast_path.rs), the overflow of a full ring, which takes the same
+//! steps (write.rs).
 use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, VECTORS};
 use crate::ring::Ring;
@@ -16,8 +18,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
 const AT_ONCE: usize = 256 * 1024;
 
-/// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where T is `t`, a reader sleeps, and nothing
-/// else is in the way: the ring and its memory are not looked at. What write(2) says; `None`: nothing was written.
+/// All of a short write of what is at `v`, `n` bytes, by a thread that no handler interrupts, where the tail is `t`, a
+/// reader sleeps, and nothing else is in the way: the ring and its memory are not looked at. What write(2) says;
+/// `None`: nothing was written.
 #[inline(never)]
 pub(crate) fn short(
     me: &Caller,
@@ -33,16 +36,16 @@ pub(crate) fn short(
     }
     let mine = t.with_lock(me.tid);
     ch.cas_tail(t, mine).ok()?;
-    // E2: M after the lock, which is needed to set it.
+    // E2: the chunk after the lock, which is needed to set it.
     let (r, m) = (ch.head().position(), ch.chunk());
-    let rung = mine.with(Tail::WOKEN);
+    let woken = mine.with(Tail::WOKEN);
     // The ring is empty (I4): only a hostile peer says otherwise.
     if m.valid() || mine.wide(r) != r {
         lock::unlock(me, ch);
         return None;
     }
     let place = set_chunk_place(ch, r);
-    if ch.cas_tail(mine, rung).is_err() {
+    if ch.cas_tail(mine, woken).is_err() {
         lock::unlock(me, ch);
         return None;
     }
@@ -50,12 +53,12 @@ pub(crate) fn short(
     let got = put(fd, v);
     if got <= 0 {
         ch.clear_chunk(place);
-        // Taking RUNG back is always safe.
-        let _ = ch.cas_tail(rung, mine);
+        // Taking WOKEN back is always safe.
+        let _ = ch.cas_tail(woken, mine);
         lock::unlock(me, ch);
         return Some(if got == 0 { EAGAIN } else { got });
     }
-    if ch.cas_tail(rung, rung.with_lock(0)).is_err() {
+    if ch.cas_tail(woken, woken.with_lock(0)).is_err() {
         lock::unlock(me, ch);
     }
     ch.writer.0.count(got as usize);
@@ -65,8 +68,9 @@ pub(crate) fn short(
     Some(got)
 }
 
-/// Rings a sleeping reader with the stream's own next bytes. The first bytes go through K, what follows them into
-/// the ring; K is written last, so that one call wakes once, at its end. Ok(true): all is written.
+/// Wakes a sleeping reader with the stream's own next bytes. The first bytes go through the kernel lane, what follows
+/// them into the ring; the kernel lane is written last, so that one call wakes once, at its end. Ok(true): all is
+/// written.
 pub(crate) fn long(
     me: &Caller,
     ch: &Channel,
@@ -77,19 +81,19 @@ pub(crate) fn long(
     pos: u64,
 ) -> Result<bool, Ret> {
     let rest = w.want - w.done;
-    let rung = t.with(Tail::WOKEN);
-    // I5: the place, then RUNG, then K. A reader that comes out of its sleep after RUNG finds the place set and cannot
-    // arm again, and it does not take K for empty while the lock is held. If it came out before, the place stays: a
-    // reader may be acting on it, and will find K empty.
+    let woken = t.with(Tail::WOKEN);
+    // I5: the place, then WOKEN, then the kernel lane. A reader that comes out of its sleep after WOKEN finds the place
+    // set and cannot arm again, and it does not take the kernel lane for empty while the lock is held. If it came out
+    // before, the place stays: a reader may be acting on it, and will find the kernel lane empty.
     let place = set_chunk_place(ch, pos);
-    if ch.cas_tail(t, rung).is_err() {
+    if ch.cas_tail(t, woken).is_err() {
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
     let more = (rest - first)
         .min(ring.cap(w.want, true) as usize)
         .min(AT_ONCE);
-    // I10: with nothing behind it K's chunk stands at R too, and is never pumped.
+    // I10: with nothing behind it the kernel lane's chunk stands at the head too, and is never pumped.
     let more = match more {
         0 => 0,
         n => clusters::back(me, ch, ring, pos, n),
@@ -101,16 +105,16 @@ pub(crate) fn long(
     match to_kernel(ch, fd, w, first, place) {
         Ok(_) => {}
         Err(e) => {
-            // Taking RUNG back is always safe.
-            let _ = ch.cas_tail(rung, t);
+            // Taking WOKEN back is always safe.
+            let _ = ch.cas_tail(woken, t);
             return Err(e);
         }
     }
     let last = first + more == rest;
     if publish(
         ch,
-        rung,
-        if last { rung.with_lock(0) } else { rung },
+        woken,
+        if last { woken.with_lock(0) } else { woken },
         more,
         false,
     ) {
@@ -125,7 +129,7 @@ pub(crate) fn long(
     Ok(false)
 }
 
-/// Says that what comes into K next stands at position `pos`.
+/// Says that what comes into the kernel lane next stands at position `pos`.
 pub(crate) fn set_chunk_place(ch: &Channel, pos: u64) -> Chunk {
     let place = ch.chunk().next(pos);
     // E2: the place before the bytes.
@@ -133,7 +137,7 @@ pub(crate) fn set_chunk_place(ch: &Channel, pos: u64) -> Chunk {
     place
 }
 
-/// The next `n` bytes into K, which is empty, at the place that was set for them.
+/// The next `n` bytes into the kernel lane, which is empty, at the place that was set for them.
 pub(crate) fn to_kernel(
     ch: &Channel,
     fd: usize,
@@ -165,7 +169,8 @@ pub(crate) fn to_kernel(
     Ok(got as usize)
 }
 
-/// Whether a write of which `n` bytes come into K now has `more`. Fewer than PIPE_BUF are the last of one.
+/// Whether a write of which `n` bytes come into the kernel lane now has `more`. Fewer than PIPE_BUF are the last of
+/// one.
 fn has_more(ch: &Channel, n: usize, more: bool) {
     if n == PIPE_BUF {
         ch.m.0.more.store(u32::from(more), Relaxed);

@@ -1,13 +1,14 @@
-//! The three words of a channel, as values: T (writers, sleepers, mode), H (readers), M (place of the kernel's bytes).
+//! The three words of a channel, as values: the tail (writers, sleepers, mode), the head (readers), the chunk (place of
+//! the kernel's bytes).
 //!
 //! Invariant: every change of a word is one compare-and-swap of a whole value made here.
 //! Not here: the words themselves, or any rule about when to change them.
 //!
 //! ```text
-//! T  63      62   61  60..58 57..55 54   53..32   31..0
-//!    QUIET CLOSED RUNG  kw     nsl  KEPT  wl(22)   W
-//! H  63 62 61..40  39..0          M  63    62..40 39..0
-//!    kr sp owner   R                 valid seq    P
+//! tail  63      62   61  60..58 57..55 54   53..32   31..0
+//!    PASS_THROUGH CLOSED WOKEN  kw     nsl  BIASED  wl(22)   tail
+//! head  63 62 61..40  39..0          chunk  63    62..40 39..0
+//!    kr sp owner   head                 valid seq    chunk
 //! ```
 
 const TID: u64 = (1 << 22) - 1;
@@ -30,7 +31,7 @@ impl Tail {
     pub fn position(self) -> u32 {
         self.0 as u32
     }
-    /// Who has the writers' lock; 0: nobody, or it is kept.
+    /// Who has the writers' lock; 0: nobody, or it is biased.
     pub fn lock_owner(self) -> u32 {
         if self.0 & Self::BIASED == 0 {
             (self.0 >> 32 & TID) as u32
@@ -46,12 +47,12 @@ impl Tail {
             (self.0 >> 32 & TID) as u32
         }
     }
-    /// W, and nothing else: nobody inside, asleep, or in the kernel's pipe.
+    /// The tail, and nothing else: nobody inside, asleep, or in the kernel's pipe.
     #[inline]
     pub fn is_idle(self) -> bool {
         self.0 >> 32 == 0
     }
-    /// W, kept by `tid`, and nothing else.
+    /// The tail, biased to `tid`, and nothing else.
     #[inline]
     pub fn is_biased_to(self, tid: u32) -> bool {
         self.0 >> 32 == Self::BIASED >> 32 | tid as u64 & TID
@@ -76,7 +77,7 @@ impl Tail {
     pub fn with_position(self, w: u32) -> Tail {
         Tail(self.0 & !0xffff_ffff | w as u64)
     }
-    /// W further by `n` bytes.
+    /// The tail further by `n` bytes.
     #[inline]
     pub fn plus(self, n: usize) -> Tail {
         self.with_position(self.position().wrapping_add(n as u32))
@@ -113,11 +114,11 @@ impl Tail {
             Tail(self.0 - Self::KERNEL_WRITER)
         }
     }
-    /// Nobody is in a kernel call on K.
+    /// Nobody is in a kernel call on the kernel lane.
     pub fn nobody(self) -> Tail {
         Tail(self.0 & !((Self::MOST * Self::SLEEPER) | (Self::MOST * Self::KERNEL_WRITER)))
     }
-    /// W as a full position, where R is `r`, not more than 2^32 behind.
+    /// The tail as a full position, where the head is `r`, not more than 2^32 behind.
     pub fn wide(self, r: u64) -> u64 {
         r + self.position().wrapping_sub(r as u32) as u64
     }
@@ -137,7 +138,7 @@ impl Head {
     pub fn owner(self) -> u32 {
         (self.0 >> 40 & TID) as u32
     }
-    /// Somebody reads K or spills.
+    /// Somebody reads the kernel lane or spills.
     pub fn held(self) -> bool {
         self.0 & (Self::READS_LANE | Self::SPILLS) != 0
     }
@@ -160,8 +161,9 @@ impl Chunk {
     pub fn valid(self) -> bool {
         self.0 & Self::VALID != 0
     }
-    /// P as a full position, where R is `r`: 2^40 bytes of stream begin the positions anew, and K's bytes may stand beyond that where R does
-    /// not yet. A place that R has passed is R.
+    /// The chunk's position as a full position, where the head is `r`: 2^40 bytes of stream begin the positions anew,
+    /// and the kernel lane's bytes may stand beyond that where the head does not yet. A place that the head has passed
+    /// is the head.
     pub fn position(self, r: u64) -> u64 {
         const UNUSED: u32 = POS.leading_zeros();
         let ahead = (self.0.wrapping_sub(r) << UNUSED) as i64 >> UNUSED;

@@ -1,8 +1,9 @@
 //! write(2) on a carried channel: into the ring, or, where a reader sleeps or the ring is full, a piece into the
 //! kernel's pipe at its place in the stream.
 //!
-//! Invariant: the one publish point is the CAS on T in `publish`, and it succeeds only if nobody went to sleep since
-//! T was loaded (E4). K gets bytes only under the writers' lock and only when it is empty (I2), one slot at most (I3).
+//! Invariant: the one publish point is the CAS on the tail in `publish`, and it succeeds only if nobody went to sleep
+//! since the tail was loaded (E4). The kernel lane gets bytes only under the writers' lock and only when it is empty
+//! (I2), one slot at most (I3).
 //! Not here: closing the channel, opening it (handback.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
@@ -16,7 +17,7 @@ use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A write in progress: what it has done, and whether its native part is counted in T.
+/// A write in progress: what it has done, and whether its native part is counted in the tail.
 #[derive(Clone, Copy)]
 pub struct Progress<'a> {
     pub at: Buffers<'a>,
@@ -27,8 +28,8 @@ pub struct Progress<'a> {
 /// Of a long write, how much of the caller's buffer is looked at in one go: a ring's worth.
 const AHEAD: usize = 512 * 1024;
 
-/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A write of one buffer is to be tried
-/// by `quick::write` before.
+/// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A write of one
+/// buffer is to be tried by `quick::write` before.
 #[inline]
 pub fn write(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
     write_within(me, ch, fd, w, u64::MAX)
@@ -140,8 +141,8 @@ pub fn finish(ch: &Channel, ret: Ret) {
     }
 }
 
-/// The one place at which bytes of the ring come into the stream: `n` of them, T being `t`, which becomes `then` but for W.
-/// `beside`: they were put beside T too.
+/// The one place at which bytes of the ring come into the stream: `n` of them, the tail being `t`, which becomes `then`
+/// but for the tail. `is_inline`: they were put next to the tail too.
 #[inline]
 pub(crate) fn publish(ch: &Channel, t: Tail, then: Tail, n: usize, is_inline: bool) -> bool {
     let then = then.with_position(t.position()).plus(n);
@@ -183,8 +184,8 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             return Some(Step::Native);
         };
         let cap = ring.cap(w.want, m.valid()).min(most);
-        // R of any time says too little room at most: H, which readers are changing on another CPU, is looked at only
-        // if that is not enough.
+        // The head of any time says too little room at most: the head, which readers are changing on another CPU, is
+        // looked at only if that is not enough.
         let mut r = ch.writer.0.seen_r();
         if m.valid() || t.sleepers() > 0 || t.wide(r) - r + rest as u64 > cap {
             r = ch.head().position();
@@ -194,7 +195,8 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
         let used = pos - r;
         if used > ring.bytes() {
             if ch.tail() != t {
-                // A handler wrote since T was loaded, and readers have had that too: R is beyond this W.
+                // A handler wrote since the tail was loaded, and readers have had that too: the head is beyond this
+                // tail.
                 continue;
             }
             // Not a state that any of us writes.
@@ -251,7 +253,7 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
         } else {
             cap.saturating_sub(used) as usize
         };
-        // Little room for short writes counts as none, until we have waited: else each of them would look at R.
+        // Little room for short writes counts as none, until we have waited: else each of them would look at the head.
         let little = policy::ROOM.min(cap as usize / 4);
         let scarce = !spun && !m.valid() && me.cpus > 1 && rest < little && room < little;
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
@@ -264,13 +266,14 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
                 return out_of_memory(me, ch, fd, w);
             }
             let began = policy::begins(me, pos, k);
-            // SAFETY: `write` checked the buffers; the room is free below R's release (E3), and ours by the lock as long as
-            // T is `t`.
+            // SAFETY: `write` checked the buffers; the room is free below the head's release (E3), and ours by the lock
+            // as long as the tail is `t`.
             if !unsafe { restartable_copy::put(me, ch, t, &w.at, ring, pos, k) } {
                 continue;
             }
             let last = k == rest;
-            // Of an overflow into K that has been read, before which nobody slept: a quick write must find T idle.
+            // Of an overflow into the kernel lane that has been read, before which nobody slept: a quick write must
+            // find the tail idle.
             let over = t.sleepers() == 0 && !m.valid();
             let then = if over { t.without(Tail::WOKEN) } else { t };
             if publish(ch, t, if last { then.with_lock(0) } else { then }, k, false) {
@@ -318,8 +321,8 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             }
         }
         if !m.valid() {
-            // I5 here too: a reader may have emptied the ring and armed since T and H were read.
-            // A pump must find room for what goes into K now.
+            // I5 here too: a reader may have emptied the ring and armed since the tail and the head were read. A pump
+            // must find room for what goes into the kernel lane now.
             if clusters::back(me, ch, ring, pos, 1) == 0 {
                 return out_of_memory(me, ch, fd, w);
             }
@@ -340,7 +343,8 @@ fn locked(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> 
             }
         }
         let drained = !behind && file::fionread(fd) == 0;
-        // K was read to its end, but not yet found empty: prove it under the readers' side, then begin again.
+        // The kernel lane was read to its end, but not yet found empty: prove it under the readers' side, then begin
+        // again.
         if drained && t.sleepers() == 0 && lock::try_hold(me, ch, r, Head::READS_LANE) {
             if ch.chunk() == m && file::fionread(fd) == 0 {
                 ch.clear_chunk(m);
@@ -391,7 +395,8 @@ fn out_of_memory(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<S
     })
 }
 
-/// K to one slot: its chunk then makes it "full" for poll and for the sleep of a writer. Whether it has one now.
+/// The kernel lane to one slot: its chunk then makes it "full" for poll and for the sleep of a writer. Whether it has
+/// one now.
 pub(crate) fn shrink(ch: &Channel, fd: usize) -> bool {
     let shrunk = &ch.facts.0.shrunk;
     if shrunk.load(Relaxed) != ONE_SLOT && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, PIPE_BUF)) {

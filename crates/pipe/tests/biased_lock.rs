@@ -1,9 +1,9 @@
 //! The lock that a lone writer keeps, taken from it again and again in the midst of its writes.
 //!
-//! Invariant: every record is whole, and each writer's in order, although a thread keeps the lock after each short write and the
-//! others take it away; with `kept::wait` taken out these tests fail within a second. Short records stand beside T too, and are
-//! taken from there: what a writer put there that lost the lock, or was killed, must never be read. Writes of more than PIPE_BUF may come in
-//! pieces; then each word counts on.
+//! Invariant: every record is whole, and each writer's in order, although a thread holds the bias after each short
+//! write and the others take it away; with `biased_lock::wait` taken out these tests fail within a second. Short records stand
+//! inline too, and are taken from there: what a writer put there that lost the lock, or was killed, must never be read.
+//! Writes of more than PIPE_BUF may come in pieces; then each word counts on.
 //! Not here: whole programs (tests/conformance/alone.c).
 mod common;
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const WRITERS: usize = 3;
 
-/// From now on every short write keeps the lock.
+/// From now on every short write holds the bias.
 fn keep_at_once(p: &Pipe) {
     let w = &p.ch.writer.0;
     w.alone.store(1 << 30, Relaxed);

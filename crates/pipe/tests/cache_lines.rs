@@ -1,7 +1,8 @@
-//! Lines that a reader takes as if to write to them: nothing changes for whoever writes there, and nothing is touched that is not there.
+//! Lines that a reader takes as if to write to them: nothing changes for whoever writes there, and nothing is touched
+//! that is not there.
 //!
-//! Not here: what it is worth (docs/adr/0015); streams through a ring whose lines are taken (stream.rs: every domain of these tests says
-//! that they are to be).
+//! Not here: what it is worth (docs/adr/0015); streams through a ring whose lines are taken (stream.rs: every domain of
+//! these tests says that they are to be).
 #![cfg(not(miri))]
 mod common;
 use byway_pipe::policy::{self, Lines};
@@ -137,13 +138,13 @@ fn fill(p: &Pipe, b: &mut [u8]) {
     }
 }
 
-/// Questions by one pipe, answers by another of the same domain, which their writers keep: who waited for a question, and read it, has
-/// asked for the line of its answer; each answer is right.
+/// Questions by one pipe, answers by another of the same domain, which their writers keep: who waited for a question,
+/// and read it, has asked for the line of its answer; each answer is right.
 #[test]
 fn who_waited_asks_for_the_line_of_its_answer() {
     let to = pipe();
     let fro = pipe_in(to.d);
-    // Whoever may be waited for asleep, the ring stays, and who writes keeps the lock.
+    // Whoever may be waited for asleep, the ring stays, and who writes holds the bias.
     let put = |p: &Pipe, b: [u8; 8]| {
         let w = &p.ch.writer.0;
         w.native_bytes.store(1 << 20, Relaxed);

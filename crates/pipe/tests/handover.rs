@@ -1,6 +1,6 @@
 //! Who wakes a reader on one CPU: when it yields to it, and when no more; and when a reader that it woke waits for it.
 //!
-//! Not here: what a program sees of it (tests/conformance/quiet.c).
+//! Not here: what a program sees of it (tests/conformance/pass_through.c).
 mod common;
 use byway_mem::layout::ThreadSlot;
 use byway_pipe::channel::PIPE_BUF;
@@ -12,7 +12,7 @@ fn place() -> ThreadSlot {
     ThreadSlot {
         tid: AtomicU32::new(1),
         inside: AtomicU32::new(0),
-        quiet: AtomicU32::new(0),
+        passing: AtomicU32::new(0),
         wrote: AtomicU32::new(0),
         writes: AtomicU32::new(0),
         yields_from: AtomicU64::new(0),
@@ -100,8 +100,8 @@ fn a_real_time_thread_goes_on_before_others() {
     });
 }
 
-/// Yields beside a busy thread until one comes back late: the rest that follows, in cycles. Each is made as if so many had come back in time
-/// before it, for how many really do depends on what else the machine does.
+/// Yields beside a busy thread until one comes back late: the rest that follows, in cycles. Each is made as if so many
+/// had come back in time before it, for how many really do depends on what else the machine does.
 fn until_late(k: &ThreadSlot, apart: u32, calm: u32) -> u64 {
     let late = policy::LATE * u64::from(apart);
     for _ in 0..2000 {

@@ -142,7 +142,7 @@ fn plausible(ch: &Channel, slot: usize, x: &mut u64) {
         .store(((random(x) % 8) << 60) | (random(x) % 9000), Relaxed);
     f.ring.store(1 << (12 + random(x) % 9), Relaxed);
     let r = random(x) % (1 << 20);
-    // Lines 1 to 3 of the slot: T, H, M (word.rs).
+    // Lines 1 to 3 of the slot: the tail, the head, the chunk (word.rs).
     let word = |line: usize, v: u64| {
         // SAFETY: inside the slot, aligned.
         unsafe { &*((slot + 64 * line) as *const AtomicU64) }.store(v, Relaxed);
@@ -164,7 +164,8 @@ fn plausible(ch: &Channel, slot: usize, x: &mut u64) {
     }
 }
 
-/// One process and one hostile peer, which writes anywhere, or into `only` one word of the slot; how many calls the process made.
+/// One process and one hostile peer, which writes anywhere, or into `only` one word of the slot; how many calls the
+/// process made.
 fn round(seed: u64, only: Option<usize>) -> u64 {
     let d = domain();
     // What a run may have been told: writes without the ring, pipes that take less than their rings.

@@ -1,5 +1,5 @@
-//! Rings that go round in more memory than they may hold: it comes little by little, goes when it brings nothing, and never from under a
-//! byte that is in flight.
+//! Rings that go round in more memory than they may hold: it comes little by little, goes when it brings nothing, and
+//! never from under a byte that is in flight.
 //!
 //! Not here: what it is worth (docs/adr/0016); laps without rseq, where none is longer than its ring.
 #![cfg(not(miri))]
@@ -74,7 +74,8 @@ impl Stream {
             self.seen += 1;
         }
     }
-    /// So many MiB, a few messages at a time; those of which their writer would look how long they take are too short for that.
+    /// So many MiB, a few messages at a time; those of which their writer would look how long they take are too short
+    /// for that.
     fn flow(&mut self, mib: u64) {
         let end = self.sent + mib * MIB;
         while self.sent < end {
@@ -180,7 +181,7 @@ fn no_byte_in_flight_loses_its_place() {
             let (p, ch) = (&s.p, s.p.ch);
             match next(400) {
                 0 => drop(clusters::trim(&p.me(), &clusters::user(&p.me()), ch)),
-                // To be shortened (policy/lines.rs, Left).
+                // To be shortened (policy/cache_lines.rs, Left).
                 1..=3 => ch.m.0.left.store(1 << 27, Relaxed),
                 4 => drop(handback::hand_back(
                     &p.me(),
@@ -221,7 +222,7 @@ fn nothing_is_lent_before_a_lap_was_in_vain() {
     assert!(!lends(), "not asked for");
     s.p.d.header().direct_from.store(64 << 10, Relaxed);
     assert!(!lends(), "before it was tried");
-    // It serves; it was in vain, once (policy/lines.rs, Left).
+    // It serves; it was in vain, once (policy/cache_lines.rs, Left).
     s.p.ch.m.0.left.store(1 << 31, Relaxed);
     assert!(!lends(), "while it serves");
     s.p.ch.m.0.left.store(1 << 24, Relaxed);

@@ -1,7 +1,7 @@
-//! A channel whose ring brought nothing: when it becomes quiet, who may be in a call that T does not count, and that nobody opens it
-//! under them.
+//! A channel whose ring brought nothing: when it passes through, who may be in a call that the tail does not count, and
+//! that nobody opens it under them.
 //!
-//! Not here: the interleavings (models/quiet.pml), what programs see (tests/conformance/quiet.c).
+//! Not here: the interleavings (models/pass_through.pml), what programs see (tests/conformance/pass_through.c).
 mod common;
 use byway_pipe::channel::Channel;
 use byway_pipe::channel::PIPE_BUF;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// More writes than make a ring worth while that was left once.
 const MANY: usize = 4000;
 
-/// A pipe that is quiet: each write has found the reader asleep.
+/// A pipe that passes through: each write has found the reader asleep.
 fn hushed() -> Pipe {
     let p = pipe();
     std::thread::scope(|s| {
@@ -40,12 +40,12 @@ fn hushed() -> Pipe {
 
 /// Asked by an end that remembers nothing.
 fn read(me: &Caller, ch: &'static Channel) -> Option<Inside> {
-    let mut lease = Shortcut::NONE;
-    pass_through::read(me, ch, &mut lease)
+    let mut shortcut = Shortcut::NONE;
+    pass_through::read(me, ch, &mut shortcut)
 }
 fn write(me: &Caller, ch: &'static Channel, n: usize) -> Option<Inside> {
-    let mut lease = Shortcut::NONE;
-    pass_through::write(me, ch, n, &mut lease)
+    let mut shortcut = Shortcut::NONE;
+    pass_through::write(me, ch, n, &mut shortcut)
 }
 
 /// Small writes, each read at once by the kernel, until the ring is open. How many; `None`: it did not open.
@@ -79,7 +79,7 @@ fn not_under_one_who_is_inside() {
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let p = &p;
         s.spawn(move || {
-            let inside = read(&p.me(), p.ch).expect("quiet");
+            let inside = read(&p.me(), p.ch).expect("passing");
             tell.send(()).unwrap();
             let _ = gone.recv();
             drop(inside);
@@ -97,7 +97,7 @@ fn not_under_one_who_is_inside() {
 fn the_dead_are_not_inside() {
     let p = hushed();
     std::thread::scope(|s| {
-        s.spawn(|| std::mem::forget(read(&p.me(), p.ch).expect("quiet")));
+        s.spawn(|| std::mem::forget(read(&p.me(), p.ch).expect("passing")));
     });
     assert!(until_open(&p).is_some());
 }
@@ -106,7 +106,7 @@ fn the_dead_are_not_inside() {
 fn one_call_of_a_thread_at_a_time() {
     let (p, q) = (hushed(), hushed());
     let me = p.me();
-    let inside = read(&me, p.ch).expect("quiet");
+    let inside = read(&me, p.ch).expect("passing");
     assert!(read(&me, p.ch).is_none());
     assert!(write(&me, p.ch, 1).is_none());
     drop(inside);
@@ -139,38 +139,39 @@ fn writes_are_counted_in_the_end() {
 #[test]
 fn a_lease_ends_with_the_quiet() {
     let p = hushed();
-    let (me, mut lease) = (p.me(), Shortcut::NONE);
-    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
-    assert!(pass_through::read(&me, p.ch, &mut lease).is_some());
+    let (me, mut shortcut) = (p.me(), Shortcut::NONE);
+    assert!(pass_through::read_again(me.tid, &mut shortcut).is_none());
+    assert!(pass_through::read(&me, p.ch, &mut shortcut).is_some());
     for _ in 0..3 {
-        assert!(pass_through::read_again(me.tid, &mut lease).is_some());
+        assert!(pass_through::read_again(me.tid, &mut shortcut).is_some());
     }
     let mut writes = Shortcut::NONE;
     let before =
         (0..10 * WRITES).take_while(|_| pass_through::write(&me, p.ch, 1, &mut writes).is_some());
     assert_eq!(before.count(), WRITES as usize);
     assert!(until_open(&p).is_some());
-    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
+    assert!(pass_through::read_again(me.tid, &mut shortcut).is_none());
     assert!(pass_through::write(&me, p.ch, 1, &mut writes).is_none());
     // Not while it is open, nor by what it was: for good.
-    assert!(pass_through::read_again(me.tid, &mut lease).is_none());
+    assert!(pass_through::read_again(me.tid, &mut shortcut).is_none());
 }
 
 #[test]
 fn a_lease_is_its_threads_own() {
     let p = hushed();
-    let mut lease = Shortcut::NONE;
-    let inside = pass_through::read(&p.me(), p.ch, &mut lease).expect("quiet");
+    let mut shortcut = Shortcut::NONE;
+    let inside = pass_through::read(&p.me(), p.ch, &mut shortcut).expect("passing");
     drop(inside);
     std::thread::scope(|s| {
-        let (p, mut copy) = (&p, lease);
+        let (p, mut copy) = (&p, shortcut);
         let other = s.spawn(move || pass_through::read_again(p.me().tid, &mut copy).is_some());
         assert!(!other.join().unwrap());
     });
-    assert!(pass_through::read_again(p.me().tid, &mut lease).is_some());
+    assert!(pass_through::read_again(p.me().tid, &mut shortcut).is_some());
 }
 
-/// How many writes of `n` bytes that each wake a reader it takes until the ring is left, if it is; `flows`: after so many one wakes nobody.
+/// How many writes of `n` bytes that each wake a reader it takes until the ring is left, if it is; `flows`: after so
+/// many one wakes nobody.
 fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
     let (me, w) = (p.me(), &p.ch.writer);
     for i in 1..1000 {
@@ -184,8 +185,8 @@ fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
     None
 }
 
-/// Beside a busy thread on one CPU a reader waits behind him for what follows the first PIPE_BUF bytes of a write; longer ones, and those of a
-/// CPU that nobody else wants, are worth a ring.
+/// Beside a busy thread on one CPU a reader waits behind him for what follows the first PIPE_BUF bytes of a write;
+/// longer ones, and those of a CPU that nobody else wants, are worth a ring.
 #[test]
 fn left_where_a_stranger_wants_the_one_cpu() {
     let on = |cpus| Pipe { cpus, ..pipe() };
@@ -219,7 +220,8 @@ fn left_where_a_stranger_wants_the_one_cpu() {
     assert_eq!(bells_until_left(&on(2), 100, Some(16)), None);
 }
 
-/// A busy thread that rests for a moment comes back: what his slices taught is not forgotten by writes that woke somebody all the same.
+/// A busy thread that rests for a moment comes back: what his slices taught is not forgotten by writes that woke
+/// somebody all the same.
 #[test]
 fn a_strangers_rest_is_no_news() {
     let p = Pipe { cpus: 1, ..pipe() };

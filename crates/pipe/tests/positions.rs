@@ -1,6 +1,7 @@
-//! Streams of more than a TiB: R and P are kept modulo 2^40, and everything goes on when one of them begins anew.
+//! Streams of more than a TiB: the head and the chunk's position are kept modulo 2^40, and everything goes on when one
+//! of them begins anew.
 //!
-//! Not here: W, which is kept modulo 2^32 and begins anew in every stream of some GiB (stream.rs).
+//! Not here: the tail, which is kept modulo 2^32 and begins anew in every stream of some GiB (stream.rs).
 mod common;
 use byway_pipe::channel::Reason;
 use byway_pipe::word::{Chunk, Head};
@@ -94,14 +95,14 @@ fn places() {
     for (p, r) in [(5, 5), (5000, 5), (END - 1, END - 4000)] {
         assert_eq!(Chunk(0).next(p).position(r), p);
     }
-    // Beyond the end; and passed, by R that is beyond it or not.
+    // Beyond the end; and passed, by the head that is beyond it or not.
     assert_eq!(Chunk(0).next(END + 7).position(END - 3), END + 7);
     assert_eq!(Chunk(0).next(END - 3).position(7), 7);
     assert_eq!(Chunk(0).next(100).position(107), 107);
     assert_eq!(Chunk(0).next(END).position(0), 0);
 }
 
-/// The ring is full before the end, and K has what comes next, of behind it.
+/// The ring is full before the end, and the kernel lane has what comes next, of behind it.
 #[test]
 fn a_full_ring() {
     within_a_minute();
@@ -129,7 +130,8 @@ fn a_full_ring() {
     }
 }
 
-/// What is in flight lies on both sides of the end when the channel is given to the kernel, and what it does not need goes back.
+/// What is in flight lies on both sides of the end when the channel is given to the kernel, and what it does not need
+/// goes back.
 #[test]
 fn given_back() {
     within_a_minute();

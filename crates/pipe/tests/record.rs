@@ -29,8 +29,9 @@ fn open() -> Pipe {
     p
 }
 
-/// Who finds nothing waits until T has changed since the look. Were it a T of after the look, that might have the next record already:
-/// nobody would tell of it, and where two processes answer each other, both would wait in vain.
+/// Who finds nothing waits until the tail has changed since the look. Were it a tail of after the look, that might have
+/// the next record already: nobody would tell of it, and where two processes answer each other, both would wait in
+/// vain.
 #[test]
 fn what_is_waited_for_is_not_there_yet() {
     let p = open();

@@ -213,7 +213,8 @@ fn a_channel_at_rest_keeps_what_nobody_read() {
     }
 }
 
-/// What a full ring of many clusters holds all goes into K at once, and its table of a cluster of its own goes back.
+/// What a full ring of many clusters holds all goes into the kernel lane at once, and its table of a cluster of its own
+/// goes back.
 #[test]
 fn a_large_ring_is_handed_back_full() {
     for end in [0, 40_000] {
@@ -259,8 +260,8 @@ fn a_large_ring_is_handed_back_full() {
     }
 }
 
-/// Another thread has closed the descriptor, or something else has its number by now: what a hand-back would move stays where it
-/// is, and whoever still has the pipe finds it.
+/// Another thread has closed the descriptor, or something else has its number by now: what a hand-back would move stays
+/// where it is, and whoever still has the pipe finds it.
 #[test]
 fn hand_back_by_a_descriptor_that_went() {
     let (p, other) = (pipe(), pipe());
@@ -324,7 +325,7 @@ fn lend(p: &Pipe) {
     head.shared_lines.store(0, Relaxed);
 }
 
-/// Of a stream with direct writes from 64 KiB on, the bytes that were copied once.
+/// Of a stream with single copies from 64 KiB on, the bytes that were copied once.
 fn direct(p: &Pipe, wsizes: &[usize], rsizes: &[usize], slow_reader: bool) -> u64 {
     lend(p);
     stream_on(p, 8 << 20, wsizes, rsizes, slow_reader, false, None);
@@ -402,7 +403,8 @@ fn killed_inside_a_direct_write() {
     assert!(taken > 0, "no offer was taken");
 }
 
-/// A ring that was full, and whose writer went to the kernel's pipe, is as any other once its reader has read it all, who did not sleep.
+/// A ring that was full, and whose writer went to the kernel's pipe, is as any other once its reader has read it all,
+/// who did not sleep.
 #[test]
 fn a_full_ring_leaves_nothing_behind() {
     let p = pipe();
@@ -417,7 +419,7 @@ fn a_full_ring_leaves_nothing_behind() {
         assert_eq!(p.get(&mut b), 512);
         assert!(b.iter().all(|&x| x == pattern(i)), "message {i} of {sent}");
     }
-    // One finds the kernel's pipe empty, one leaves nothing to undo, the next finds T idle.
+    // One finds the kernel's pipe empty, one leaves nothing to undo, the next finds the tail idle.
     for i in 0..3 {
         assert_eq!(put(i), 512);
         assert_eq!((p.get(&mut b), b[0]), (512, pattern(i)));

@@ -1,6 +1,6 @@
 //! Writes that are too short to go direct take the short way, wherever the header says that direct ones begin.
 //!
-//! Not here: direct writes themselves (stream.rs).
+//! Not here: single copies themselves (stream.rs).
 #![cfg(not(miri))]
 mod common;
 use byway_pipe::channel::PIPE_BUF;

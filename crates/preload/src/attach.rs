@@ -2,8 +2,8 @@
 //!
 //! Invariant: a process takes part only if the text of every loaded object is known to the cache: clean, or rewritten
 //! and mapped. Anything else leaves the process, and thereby every pipe it holds, to the kernel.
-//! unsafe: reads the loader's arguments. Not here: which file an object is (objects.rs), what the cache has (shadow.rs), how a
-//! text is rewritten.
+//! unsafe: reads the loader's arguments. Not here: which file an object is (objects.rs), what the cache has
+//! (shadow.rs), how a text is rewritten.
 //!
 //! The constructor runs before every other one (-z initfirst), on the only thread, and calls no libc function between
 //! the first and the last mapping but `dl_iterate_phdr` before them.

@@ -1,7 +1,7 @@
 //! Which system calls the entry code looks at.
 //!
-//! Invariant: a call that is not named here runs at libc's own instruction, as it is; once the process takes no part any more
-//! only those that concern the next image are.
+//! Invariant: a call that is not named here runs at libc's own instruction, as it is; once the process takes no part
+//! any more only those that concern the next image are.
 //! Not here: what becomes of one that is (dispatch.rs).
 use byway_pipe::calls::{self, CALLS};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -17,8 +17,8 @@ pub static CLASS: [AtomicU8; CALLS] = {
     c
 };
 
-/// From now on none is looked at but what concerns the next image: also not one that the entry code would make by itself, with what
-/// it does after it.
+/// From now on none is looked at but what concerns the next image: also not one that the entry code would make by
+/// itself, with what it does after it.
 pub fn forget() {
     use byway_sys::syscall::nr::{EXECVE, EXECVEAT, SIGALTSTACK};
     for (nr, c) in CLASS.iter().enumerate() {

@@ -50,7 +50,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             t.tid.set(tid);
             t.mode.set(0);
             // They name the parent's place.
-            t.quiet.iter().for_each(|q| q.fd.set(0));
+            t.passing.iter().for_each(|q| q.fd.set(0));
             exec::enter_child();
         }
     }

@@ -81,11 +81,11 @@ macro_rules! text {
             heard = sym HEARD,
             fds = const fdtable::FDS,
             write = const nr::WRITE,
-            pass_through = const tls::QUIET_AT,
+            pass_through = const tls::PASSING_AT,
             most = const pass_through::MOST,
             made = const core::mem::offset_of!(ThreadSlot, writes),
             writes = const pass_through::WRITES,
-            inside = const core::mem::offset_of!(ThreadSlot, quiet),
+            inside = const core::mem::offset_of!(ThreadSlot, passing),
             again = const EAGAIN,
             full = const FULL_FROM_TAIL,
             size = const size_of::<Frame>(),
@@ -132,7 +132,7 @@ text! {
     "4: jmp r11",
     "8: lock inc dword ptr [rip + {vm}]",
     "jmp r11",
-    // A pipe that is the kernel's, and quiet (crate pipe, quiet.rs): said, looked, called, and said again.
+    // A pipe that is the kernel's, and passes through (crate pipe, pass_through.rs): said, looked, called, and said again.
     "3: cmp rax, {write}",
     "ja 5f",
     "lea rsp, [rsp - 128]",
@@ -178,8 +178,8 @@ text! {
     "mov r11d, fs:[rcx + 12]",
     "mov [rsp + 4], r11d",
     "mov ecx, fs:[rcx + 8]",
-    // A handler that came since the first look has left here what it found of another channel: then the number is that one's, and not
-    // what the table's entry says (fdtable.rs).
+    // A handler that came since the first look has left here what it found of another channel: then the number is that
+    // one's, and not what the table's entry says (fdtable.rs).
     "mov r11d, [rsp - 40]",
     "add r11d, 2",
     "shr r11d, 2",

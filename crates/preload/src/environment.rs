@@ -1,7 +1,7 @@
 //! The environment of a new image that must not load this library.
 //!
-//! Invariant: the caller's own array and strings stay as they are: a vfork child has its parent's memory. Without a reason the caller's
-//! environment goes on as it is.
+//! Invariant: the caller's own array and strings stay as they are: a vfork child has its parent's memory. Without a
+//! reason the caller's environment goes on as it is.
 //! unsafe: reads files' headers, and the caller's environment once the kernel says that it can be read.
 //! Not here: what becomes of pipes over an exec (exec.rs). Source: elf(5), ld.so(8), execve(2).
 use crate::access;
@@ -97,15 +97,15 @@ fn read(fd: usize, buf: &mut [u8], offset: usize) -> usize {
     n.max(0) as usize
 }
 
-/// Bytes that are read of a file's begin (header and thirteen segments), and of its dynamic table at a time: a handler's stack may be
-/// small.
+/// Bytes that are read of a file's begin (header and thirteen segments), and of its dynamic table at a time: a
+/// handler's stack may be small.
 const HEAD: usize = 64 + 13 * SEGMENT;
 const PIECE: usize = 256;
 /// Size of an entry of the table of segments.
 const SEGMENT: usize = 56;
 
-/// Whether the program at `path` brings a runtime that ends it unless it is the first of all libraries: AddressSanitizer's. Such a program
-/// has it as its first one.
+/// Whether the program at `path` brings a runtime that ends it unless it is the first of all libraries:
+/// AddressSanitizer's. Such a program has it as its first one.
 fn wants_to_be_first(dir: usize, path: usize) -> bool {
     const SCRIPTS: usize = 4;
     let mut head = [0u8; HEAD];

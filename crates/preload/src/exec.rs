@@ -113,7 +113,8 @@ pub fn leave_image() {
         };
         let Some(ch) = Channel::at(d, i) else { return };
         if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
-            // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a channel does.
+            // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a
+            // channel does.
             if heir {
                 // What the first thread holds would be held for good, by an id in use.
                 handback::hand_back(&me, ch, fd, true, Reason::NotTakingPart);
@@ -203,8 +204,8 @@ pub fn give_up(fd: usize, why: Reason, vfork: bool) {
     }
 }
 
-/// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent, whose memory
-/// it uses, goes on.
+/// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent,
+/// whose memory it uses, goes on.
 pub fn give_up_all(why: Reason, vfork: bool) {
     each_fd(|fd| give_up(fd, why, true));
     if !vfork {

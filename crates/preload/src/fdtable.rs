@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub const FDS: usize = 65536;
 const UNKNOWN: u32 = 0;
 const PLAIN: u32 = 1;
-// Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one, which is the
-// channel's number (crate pipe, kept.rs), is such an entry plus two, over four.
+// Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one,
+// which is the channel's number (crate pipe, biased_lock.rs), is such an entry plus two, over four.
 
 static TABLE: [AtomicU32; FDS] = [const { AtomicU32::new(UNKNOWN) }; FDS];
 
@@ -117,7 +117,8 @@ fn name(fd: usize, i: usize) {
     side[1].store(n[1], Relaxed);
 }
 
-/// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other descriptor do.
+/// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other
+/// descriptor do.
 pub fn leave(fd: usize, i: usize) {
     let before = CLOSES.load(Relaxed);
     let for_good = |ch: &Channel| ch.forever() && ch.tail().closed() && !ch.is_fifo();

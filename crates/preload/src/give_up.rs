@@ -1,7 +1,7 @@
 //! Calls that a channel does not carry: what they name is handed back before they run.
 //!
-//! Invariant: when such a call runs, the bytes and the readiness of each object that it names are the kernel's alone. On doubt about its arguments
-//! the kernel gets them as they are, and says what is wrong.
+//! Invariant: when such a call runs, the bytes and the readiness of each object that it names are the kernel's alone.
+//! On doubt about its arguments the kernel gets them as they are, and says what is wrong.
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{Frame, RUN};
@@ -118,7 +118,8 @@ fn selects(n: usize, sets: [usize; 3], vfork: bool) {
 
 /// Whether a handler's stack as the struct stack_t at `p` has it is too small for what is done beside the kernel's call.
 ///
-/// LINUX sigaltstack(2): the kernel puts the registers there first; with the widest that it saves without being asked 3.4 KiB.
+/// LINUX sigaltstack(2): the kernel puts the registers there first; with the widest that it saves without being asked
+/// 3.4 KiB.
 pub fn is_small(p: usize) -> bool {
     const REGISTERS: usize = 3584;
     const OURS: usize = 4096;
@@ -133,7 +134,8 @@ pub fn is_small(p: usize) -> bool {
 
 /// Whether the call has the kernel count what this process has mapped, the domain among it.
 ///
-/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every page is made.
+/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every
+/// page is made.
 fn counts_mapping(f: &Frame) -> bool {
     const RLIMIT_AS: usize = 9;
     const MCL_CURRENT: usize = 1;

@@ -39,7 +39,7 @@ const WRITE: usize = 2;
 const WAIT: usize = 3;
 const POLL: usize = 4;
 const REST: usize = 5;
-/// As `REST`, and counted in T.
+/// As `REST`, and counted in the tail.
 const REST_COUNTED: usize = 6;
 
 /// Who calls now.
@@ -179,28 +179,28 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     }
 }
 
-/// The entry code is to ask again about `fd`, where its channel is not quiet any more.
+/// The entry code is to ask again about `fd`, where its channel does not pass through any more.
 fn forget_quiet(fd: usize, writes: bool, ch: &Channel) {
-    let q = &tls::get().quiet[usize::from(writes)];
+    let q = &tls::get().passing[usize::from(writes)];
     if q.fd.get() == fd as u32 + 1 && !ch.tail().passes_through() {
         q.fd.set(0);
     }
 }
 
-/// The entry code may make the next such calls by itself, if the channel is quiet.
+/// The entry code may make the next such calls by itself, if the channel passes through.
 fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     if !matches!(f.nr, nr::READ | nr::WRITE) || !ch.tail().passes_through() {
         return;
     }
     let writes = f.nr == nr::WRITE;
     if writes && f.want > pass_through::MOST {
-        // Never quiet: what it would ask is asked in vain.
+        // Never passes through: what it would ask is asked in vain.
         return;
     }
     let Some(k) = pass_through::place(me) else {
         return;
     };
-    let q = &tls::get().quiet[usize::from(writes)];
+    let q = &tls::get().passing[usize::from(writes)];
     // What a handler says of another channel meanwhile is not mixed with this: `entry` would be the other's.
     q.fd.set(0);
     // ORDER: for a handler of this thread: nothing is known while it changes.
@@ -211,7 +211,7 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     q.number.set(biased_lock::number(me, ch));
     q.apart.set(if writes { policy::apart(me, k) } else { 0 });
     q.t.set(ch.tail_address().as_ptr() as usize);
-    q.keeper.set(&raw const *k as usize);
+    q.slot.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.
     compiler_fence(SeqCst);
     q.fd.set(f.fd as u32 + 1);

@@ -1,7 +1,7 @@
 //! The objects that this process has loaded, and proof of which file the text of each is.
 //!
-//! Invariant: an object's status is that of the file whose pages are mapped as its text: the kernel's own list of mappings names
-//! it, and a path counts only if it leads to that file. No other code is mapped.
+//! Invariant: an object's status is that of the file whose pages are mapped as its text: the kernel's own list of
+//! mappings names it, and a path counts only if it leads to that file. No other code is mapped.
 //! unsafe: reads the loader's lists and what the objects have in memory. Not here: what is known of a file (shadow.rs).
 //! Source: proc(5), `/proc/PID/maps`; dl_iterate_phdr(3); elf(5).
 use crate::attach::text;

@@ -1,7 +1,8 @@
 //! Asks the run's service to look at objects that the cache does not know.
 //!
-//! Invariant: a start waits a quarter of a second at most, whatever the service does; a request that was not answered in time keeps
-//! nobody else waiting. What is not known then is the kernel's for this once: the service goes on, and the next start finds it.
+//! Invariant: a start waits a quarter of a second at most, whatever the service does; a request that was not answered
+//! in time keeps nobody else waiting. What is not known then is the kernel's for this once: the service goes on, and
+//! the next start finds it.
 //! Not here: the answers (they lie in the cache), the service (crates/cli/src/service.rs).
 use byway_mem::domain::Domain;
 use byway_mem::layout::Header;

@@ -1,9 +1,10 @@
-//! What the cache says of an object: nothing to rewrite, the rewritten text to map in its place, or that it cannot take part.
+//! What the cache says of an object: nothing to rewrite, the rewritten text to map in its place, or that it cannot take
+//! part.
 //!
 //! Invariant: a cache file counts only if it is whole and nobody else can have written it, and only for the object whose
 //! identity it is named by.
-//! unsafe: maps over libc's text while nothing but this code runs. Not here: which file an object is (objects.rs), how a text is
-//! rewritten and how the file is laid out (crates/cli/src/rewrite/image.rs).
+//! unsafe: maps over libc's text while nothing but this code runs. Not here: which file an object is (objects.rs), how
+//! a text is rewritten and how the file is laid out (crates/cli/src/rewrite/image.rs).
 use crate::entry::{byway_bridge, byway_entry};
 use crate::request;
 use byway_mem::domain::Domain;
@@ -50,7 +51,8 @@ pub fn known_code(d: Domain, fd: usize) -> bool {
     matches!(known, Verdict::Clean)
 }
 
-/// What the cache says of the object with status `st`. The cache file is named by device, inode, seconds and nanoseconds of the last change, and size, in hex.
+/// What the cache says of the object with status `st`. The cache file is named by device, inode, seconds and
+/// nanoseconds of the last change, and size, in hex.
 pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
     let mut path = [0u8; 640];
     let mut n = 0;
@@ -159,7 +161,8 @@ const FIXED: usize = 0x10;
 const FIXED_NOREPLACE: usize = 0x10_0000;
 
 impl Shadow {
-    /// Whether this is a regular file of this user's or root's, nobody else may write it, and it is as long as its head says.
+    /// Whether this is a regular file of this user's or root's, nobody else may write it, and it is as long as its head
+    /// says.
     fn is_ours(&self) -> bool {
         let mut st: Status = [0; 18];
         // SAFETY: `st` has the size of struct stat; geteuid(2) takes no argument.

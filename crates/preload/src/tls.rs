@@ -32,8 +32,8 @@ pub struct Tls {
     /// Memory-map epoch of the ranges below.
     pub epoch: Cell<u32>,
     _pad: u32,
-    /// Of reads, and of writes: the channel that such a call last found quiet.
-    pub quiet: [Quiet; 2],
+    /// Of reads, and of writes: the channel that such a call last found passing through.
+    pub passing: [Passing; 2],
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
@@ -47,32 +47,32 @@ impl Tls {
     /// For one write, in a process without handlers: what came of it is there for the next.
     #[expect(clippy::mut_from_ref, reason = "the block is the thread's alone")]
     pub fn wrote(&self) -> &mut WriteCursor {
-        // SAFETY: the block is the thread's alone; one call of quick.rs has this at a time, which no handler interrupts, and which
-        // does not come back here.
+        // SAFETY: the block is the thread's alone; one call of fast_path.rs has this at a time, which no handler
+        // interrupts, and which does not come back here.
         unsafe { &mut *self.wrote.get() }
     }
 }
 
 const _: () = assert!(size_of::<Tls>() <= 256);
 
-/// What the entry code must know to make a call that T does not count (crate pipe, quiet.rs).
+/// What the entry code must know to make a call that the tail does not count (crate pipe, pass_through.rs).
 #[repr(C)]
-pub struct Quiet {
+pub struct Passing {
     /// The descriptor plus one; 0: nothing is known.
     pub fd: Cell<u32>,
     /// What the table of descriptors said of it.
     pub entry: Cell<u32>,
-    /// The channel's number among keepers, where T is, and the thread's place.
+    /// The channel's number among bias owners, where the tail is, and the thread's place.
     pub number: Cell<u32>,
     /// Of writes: cycles between two yields to whom they wake; 0: none is made (policy/handover.rs).
     pub apart: Cell<u32>,
     pub t: Cell<usize>,
-    pub keeper: Cell<usize>,
+    pub slot: Cell<usize>,
 }
 
 /// Where the entry code finds them.
-pub const QUIET_AT: usize = core::mem::offset_of!(Tls, quiet);
-const _: () = assert!(size_of::<Quiet>() == 32);
+pub const PASSING_AT: usize = core::mem::offset_of!(Tls, passing);
+const _: () = assert!(size_of::<Passing>() == 32);
 
 /// This thread's block.
 pub fn get() -> &'static Tls {

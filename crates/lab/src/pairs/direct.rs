@@ -88,7 +88,8 @@ impl Pipe {
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct End {
-    /// Of its last quiet call. What such a call needs comes first: after a sleep each line is one more to wait for.
+    /// Of its last pass-through call. What such a call needs comes first: after a sleep each line is one more to wait
+    /// for.
     shortcut: Cell<pass_through::Shortcut>,
     pipe: Pipe,
     me: Caller,

@@ -1,7 +1,7 @@
 //! A reader that leaves the writer's cache lines alone for a moment.
 //!
-//! Invariant: it pauses only while the peer last ran on another CPU, for GATHER_US at most, and where that has brought more of late; it
-//! touches nothing but the reader's own line.
+//! Invariant: it pauses only while the peer last ran on another CPU, for GATHER_US at most, and where that has brought
+//! more of late; it touches nothing but the reader's own line.
 //! Not here: every other wait (policy.rs).
 use super::per_us;
 use crate::Caller;
@@ -13,20 +13,21 @@ use core::sync::atomic::Ordering::Relaxed;
 const GATHER_US: u64 = 4;
 /// Records that must come in that time for a `gather` to pay.
 pub const QUICK: u64 = 16;
-/// Less than this at a look at T, and fewer reads than these, may be worth a `gather`.
+/// Less than this at a look at the tail, and fewer reads than these, may be worth a `gather`.
 const LITTLE: u64 = 16384;
 const FEW: u64 = 8;
 
-/// Whether a `gather` may pay: of so many bytes that are there, for a reader that takes `one` at a time. They are little: a few reads,
-/// or a quarter of what the last one brought. Between two tries that are to bring nothing one word tells.
+/// Whether a `gather` may pay: of so many bytes that are there, for a reader that takes `one` at a time. They are
+/// little: a few reads, or a quarter of what the last one brought. Between two tries that are to bring nothing one word
+/// tells.
 #[inline]
 pub fn may_gather(r: &Line<ReaderSide>, there: u64, one: usize) -> bool {
     let gain = Gain(r.0.gain.load(Relaxed));
     gain.until() == 0 && there < LITTLE && there < (FEW * one as u64).max(gain.brought() / 4)
 }
 
-/// Counts a look at T that `may_gather` was asked about. A round trip waits for a reader's bytes, and not for this: to be called
-/// after they were taken.
+/// Counts a look at the tail that `may_gather` was asked about. A round trip waits for a reader's bytes, and not for
+/// this: to be called after they were taken.
 #[inline]
 pub fn looked(r: &Line<ReaderSide>) {
     let gain = Gain(r.0.gain.load(Relaxed));
@@ -73,8 +74,8 @@ pub fn gathered(r: &Line<ReaderSide>, before: u64, after: u64) {
     r.0.gain.store(Gain::of(now, until, after).0, Relaxed);
 }
 
-/// What is remembered of the gathers of a channel: 31..22 bytes that were there after the last one, by 256; 21..9 how many looks are to go
-/// by until the next; 8..0 whether they brought more, 0 to 256.
+/// What is remembered of the gathers of a channel: 31..22 bytes that were there after the last one, by 256; 21..9 how
+/// many looks are to go by until the next; 8..0 whether they brought more, 0 to 256.
 struct Gain(u32);
 
 /// Of a new channel: its first looks are without.

@@ -1,8 +1,8 @@
-//! How cache lines come from CPU to CPU: which are asked for before they are written, which a reader takes whole, and in how much memory a
-//! ring goes round.
+//! How cache lines come from CPU to CPU: which are asked for before they are written, which a reader takes whole, and
+//! in how much memory a ring goes round.
 //!
 //! Invariant: hints. Whatever is said here, the same bytes go the same way; nothing is written but where a reader runs.
-//! Not here: the instructions (crate sys, line.rs), how far ahead a stream asks for its lines (quick.rs).
+//! Not here: the instructions (crate sys, line.rs), how far ahead a stream asks for its lines (fast_path.rs).
 use super::{RING, per_us};
 use crate::Caller;
 use crate::channel::Channel;
@@ -12,13 +12,15 @@ use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, rseq};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of the lap of a ring whose places are to be out of its reader's own caches when they come again: twice a second-level cache.
+/// Bytes of the lap of a ring whose places are to be out of its reader's own caches when they come again: twice a
+/// second-level cache.
 const LAP: usize = 2 << 20;
 /// New clusters of a lap for each MiB of stream, until it is all there.
 const NEW: usize = 4;
 /// Reads of fewer bytes take their lines however near the writer is: each of its messages waits for its own.
 const LONG: usize = 1024;
-/// What a reader that takes its lines needs for each; and for T. Lines that come to the writer more slowly than that are late.
+/// What a reader that takes its lines needs for each; and for the tail. Lines that come to the writer more slowly than
+/// that are late.
 const LATE_NS: u64 = 4;
 const T_NS: u64 = 40;
 const CLUSTER: u64 = Class::Jumbo.bytes() as u64;
@@ -31,7 +33,7 @@ pub(super) fn come_when_asked(me: &Caller) -> bool {
     me.domain.header().shared_lines.load(Relaxed) == 0
 }
 
-/// T is about to be changed: its line, which the other side polls, takes longest to come.
+/// The tail is about to be changed: its line, which the other side polls, takes longest to come.
 #[inline]
 pub fn expect_tail(me: &Caller, ch: &Channel) {
     if come_when_asked(me) {
@@ -39,8 +41,8 @@ pub fn expect_tail(me: &Caller, ch: &Channel) {
     }
 }
 
-/// The caller waited for what it has just read, and has written somewhere before it waited: there its answer will go. That T's line, which the
-/// other side polls, comes while the caller makes the answer (ADR 20).
+/// The caller waited for what it has just read, and has written somewhere before it waited: there its answer will go.
+/// That the tail's line, which the other side polls, comes while the caller makes the answer (ADR 20).
 #[inline]
 pub fn will_answer(me: &Caller) {
     let k = me.domain.thread_slot(me.tid);
@@ -59,14 +61,14 @@ fn ask(me: &Caller, slot: usize) {
     if come_when_asked(me) {
         ch.expect_tail();
     } else {
-        // A store is on its way while its thread goes on, as an instruction that asks is elsewhere. The next short write begins with
-        // this one, and anybody may make it (beside.rs).
+        // A store is on its way while its thread goes on, as an instruction that asks is elsewhere. The next short
+        // write begins with this one, and anybody may make it (inline_payload.rs).
         ch.inline_payload().clear();
     }
 }
 
-/// Bytes of memory in which a ring of `bytes` goes round, or fewer. Without rseq nobody could tell whether the ends run on one CPU, and its
-/// table would have each of the many fronts keep a bucket of clusters.
+/// Bytes of memory in which a ring of `bytes` goes round, or fewer. Without rseq nobody could tell whether the ends run
+/// on one CPU, and its table would have each of the many fronts keep a bucket of clusters.
 pub fn lap(me: &Caller, bytes: usize) -> usize {
     let rseq =
         me.rseq && me.domain.header().flags.load(Relaxed) & NO_RSEQ == 0 && rseq::area().is_some();
@@ -76,7 +78,8 @@ pub fn lap(me: &Caller, bytes: usize) -> usize {
     bytes.max(LAP)
 }
 
-/// How many clusters a lap may have when a writer of `n` bytes comes to `at`, where it has none. What the ring itself needs, at once.
+/// How many clusters a lap may have when a writer of `n` bytes comes to `at`, where it has none. What the ring itself
+/// needs, at once.
 pub fn clusters(me: &Caller, ch: &Channel, ring: Ring, at: u64, n: usize) -> usize {
     let own = (ring.bytes() / CLUSTER) as usize;
     if ring.bytes() == ring.lap() {
@@ -105,8 +108,9 @@ pub fn shortened(ch: &Channel) {
     left.store(left.load(Relaxed) & !Left::SHORTEN, Relaxed);
 }
 
-/// Whether readers leave the lines that they copy from where they are, as the writer finds best: 31; 30..28 how many of its own came late
-/// meanwhile, on balance; 27 the lap is to be shortened; 26..24 how often it was in vain; 23..0 since when it is as it is, MiB of the stream.
+/// Whether readers leave the lines that they copy from where they are, as the writer finds best: 31; 30..28 how many of
+/// its own came late meanwhile, on balance; 27 the lap is to be shortened; 26..24 how often it was in vain; 23..0 since
+/// when it is as it is, MiB of the stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Left(u32);
 
@@ -208,8 +212,8 @@ pub enum Lines {
     Copied,
     /// By loads. A copy that the processor makes by itself reaches for lines beyond it, which the writer then finds shared.
     Loaded,
-    /// Each is taken first, as by a write: one that the reader had only to read the writer has as well, and that one waits for it when
-    /// the ring comes round.
+    /// Each is taken first, as by a write: one that the reader had only to read the writer has as well, and that one
+    /// waits for it when the ring comes round.
     Taken,
 }
 
@@ -248,16 +252,16 @@ pub fn reads_here(me: &Caller, ch: &Channel) {
     }
 }
 
-/// The clock, where it is to be known how long the write of `n` bytes at `pos` takes: one in the midst of each cluster, where nothing else
-/// is new.
+/// The clock, where it is to be known how long the write of `n` bytes at `pos` takes: one in the midst of each cluster,
+/// where nothing else is new.
 #[inline]
 pub fn begins(me: &Caller, pos: u64, n: usize) -> Option<u64> {
     let due = n >= LONG && pos.wrapping_sub(CLUSTER / 2) % CLUSTER < n as u64;
     (due && me.cpus > 1 && !come_when_asked(me)).then(clock::now)
 }
 
-/// It is published. Of a whole lap the places that come next are in no reader's own cache any more, but in one that both CPUs have, if those
-/// are near each other and nobody else needs it: then readers are to leave the lines alone.
+/// It is published. Of a whole lap the places that come next are in no reader's own cache any more, but in one that
+/// both CPUs have, if those are near each other and nobody else needs it: then readers are to leave the lines alone.
 #[cold]
 pub fn ended(me: &Caller, ch: &Channel, (pos, n): (u64, usize), began: u64) {
     let took = clock::now().wrapping_sub(began);

@@ -1,12 +1,14 @@
 //! On one CPU: who has woken a reader hands the CPU over to it at once.
 //!
-//! The kernel lets the reader wait in part of the cases until the writer sleeps: two wakes of five (docs/adr/0017). A lone wake is waited for,
-//! and its writer loses nothing that it would not lose a moment later; of a burst that follows, all but the first are the kernel's.
+//! The kernel lets the reader wait in part of the cases until the writer sleeps: two wakes of five (docs/adr/0017). A
+//! lone wake is waited for, and its writer loses nothing that it would not lose a moment later; of a burst that
+//! follows, all but the first are the kernel's.
 //!
-//! Invariant: one sched_yield(2) a write, after the write and outside of what an opener waits for; none within APART_US of a thread's last,
-//! and none for 2^REST times as long as one that came back late took, twice as long each time that another is late soon after: a busy thread that
-//! stays on the same CPU costs one yield in some seconds.
-//! Not here: the same in assembly (preload, handover.rs); which writes those are (quiet.rs); every other wait (policy.rs).
+//! Invariant: one sched_yield(2) a write, after the write and outside of what an opener waits for; none within APART_US
+//! of a thread's last, and none for 2^REST times as long as one that came back late took, twice as long each time that
+//! another is late soon after: a busy thread that stays on the same CPU costs one yield in some seconds.
+//! Not here: the same in assembly (preload, handover.rs); which writes those are (pass_through.rs); every other wait
+//! (policy.rs).
 use super::{dear_until, per_us};
 use crate::Caller;
 use byway_mem::layout::ThreadSlot;
@@ -19,17 +21,19 @@ const APART_US: u64 = 50;
 pub const LATE: u64 = 8;
 /// No more for so many times as long, as a shift: at first.
 pub const REST: u32 = 7;
-/// No rest is longer than so many times from one to the next, as a shift: some seconds. One that says so is of another clock, or of a
-/// thread that was stopped.
+/// No rest is longer than so many times from one to the next, as a shift: some seconds. One that says so is of another
+/// clock, or of a thread that was stopped.
 pub const LONGEST: u32 = 17;
-/// Yields after which a late one is the first again. LINUX yield_task_fair: who yields gives up what was left of his slice, so beside a busy thread
-/// a yield costs more than the time that it takes, and half of those that did not come back late cost it later.
+/// Yields after which a late one is the first again. LINUX yield_task_fair: who yields gives up what was left of his
+/// slice, so beside a busy thread a yield costs more than the time that it takes, and half of those that did not come
+/// back late cost it later.
 pub const CALM: u32 = 64;
 /// A rest is no more often twice as long.
 pub const DOUBLED: u32 = LONGEST - REST;
 
-/// Cycles from one to the next; 0: none is made, for there is more than one CPU, or the thread is a real-time one, which the kernel lets
-/// go on before all others of its priority: a yield would put it behind them. Asked anew each time, seldom enough: both may change.
+/// Cycles from one to the next; 0: none is made, for there is more than one CPU, or the thread is a real-time one,
+/// which the kernel lets go on before all others of its priority: a yield would put it behind them. Asked anew each
+/// time, seldom enough: both may change.
 pub fn apart(me: &Caller, k: &ThreadSlot) -> u32 {
     if process::allowed_cpus() > 1 || !process::is_time_shared() {
         return 0;

@@ -111,16 +111,16 @@ impl Pipe {
         }
     }
 
-    /// write(2), by a thread that has one lease for all that it writes to, as under the preload library.
+    /// write(2), by a thread that has one cursor for all that it writes to, as under the preload library.
     pub fn put(&self, b: &[u8]) -> isize {
         thread_local!(static WROTE: RefCell<WriteCursor> = const { RefCell::new(WriteCursor::NONE) });
-        WROTE.with_borrow_mut(|lease| self.put_leased(b, lease))
+        WROTE.with_borrow_mut(|cursor| self.put_by(b, cursor))
     }
     /// The same by an end that has its own.
-    pub fn put_leased(&self, b: &[u8], lease: &mut WriteCursor) -> isize {
+    pub fn put_by(&self, b: &[u8], cursor: &mut WriteCursor) -> isize {
         let me = self.me();
         let whole = (b.as_ptr() as usize, b.len());
-        if let Some(n) = fast_path::write(&me, self.ch, self.w, whole, u64::MAX, lease) {
+        if let Some(n) = fast_path::write(&me, self.ch, self.w, whole, u64::MAX, cursor) {
             return n;
         }
         let v = [Iov {
@@ -181,14 +181,14 @@ impl Pipe {
         thread_local!(static READ: RefCell<HashMap<usize, ReadCursor>> = RefCell::default());
         READ.with_borrow_mut(|all| {
             let ch = &raw const *self.ch as usize;
-            self.get_leased(b, all.entry(ch).or_insert(ReadCursor::NONE))
+            self.get_by(b, all.entry(ch).or_insert(ReadCursor::NONE))
         })
     }
     /// The same by an end of the caller's.
-    pub fn get_leased(&self, b: &mut [u8], lease: &mut ReadCursor) -> isize {
+    pub fn get_by(&self, b: &mut [u8], cursor: &mut ReadCursor) -> isize {
         let me = self.me();
         let whole = (b.as_mut_ptr() as usize, b.len());
-        if fast_path::read(&me, self.ch, whole, lease) {
+        if fast_path::read(&me, self.ch, whole, cursor) {
             return b.len() as isize;
         }
         let v = [Iov {

@@ -1,14 +1,14 @@
-/* Checks: a process whose writes have become quiet, and which then allows itself little: strict mode, a filter without
+/* Checks: a process whose writes pass through, and which then allows itself little: strict mode, a filter without
  * sched_yield(2), also one that another thread gives to all while one sleeps in a call, no time-stamp counter. It makes
  * nothing but read(2) and write(2) from then on, so it lives, and what it wrote is read. The reader sleeps at each
  * write, on one CPU most of all: there more can follow a write than the write (conformance.sh runs it so).
  * Does not check: what a sandbox does to pipes that carry (deopt.c), filters that were there before the program. */
-#include "quiet.h"
+#include "pass_through.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
-/* Enough to be quiet in a process of its own; so few that the next ones are none that the library counts (64). */
+/* Enough to pass through in a process of its own; so few that the next ones are none that the library counts (64). */
 enum { BEFORE = 20, AFTER = 4, ROUNDS = 4 };
 static int P[2], Q[2];
 static volatile int *may;
@@ -130,7 +130,7 @@ static void by_another_thread(void (*sleeper)(void), void (*other)(void)) {
         close(Q[0]);
     }
 }
-/* A whole pipe and one write more, which waits for room, each of the size that is quiet. */
+/* A whole pipe and one write more, which waits for room, each of the size that passes through. */
 enum { SLOTS = 16, PAGE = 4096 };
 static void writes_into_a_full_one(void) {
     put(Q[1], (SLOTS + 1) * PAGE, BEFORE);

@@ -1,7 +1,7 @@
 /* Checks: pipes whose every write has found the reader asleep, again and again, so that they are left to the kernel: what is
  * read, errors, signals, death, a full pipe, and a stream that begins then, whoever is inside a call.
  * Does not check: how such a pipe comes to be one (asleep.c), other calls than read and write on it. */
-#include "quiet.h"
+#include "pass_through.h"
 static int P[2];
 /* The call after some like it. */
 static void used(int *p) {

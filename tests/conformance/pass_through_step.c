@@ -1,10 +1,10 @@
-/* Checks: two quiet pipes A and B, and a handler that writes to B at each instruction of a write to A, from before it
+/* Checks: two pipes that pass through A and B, and a handler that writes to B at each instruction of a write to A, from before it
  * until its system call: every byte arrives, in its order. And where the write to A is made quietly (docs/pipe.md), of
  * which the kernel alone knows nothing, it says the same of itself as one that no handler came over: what it announces
  * is A's, and so is what it looked at. A tracer, which takes the steps, sees that: the registers that a call keeps are
  * the same, and so is the word at one of them that is something in the call and 0 after it.
- * Does not check: a handler that comes over a read (the same code), or into the call itself (quiet.c). */
-#include "quiet.h"
+ * Does not check: a handler that comes over a read (the same code), or into the call itself (pass_through.c). */
+#include "pass_through.h"
 #include <sys/ptrace.h>
 #include <sys/user.h>
 /* LINUX: glibc's cancellation bridge (2.41), as in bridge.c. */
@@ -31,7 +31,7 @@ static void to_b(int s) {
     sends(B[1], sent + 1);
     asm volatile("int3" : : : "memory");
 }
-/* The traced one. Its first write after a handler's is the long way, and makes the next one a quiet one again. */
+/* The traced one. Its first write after a handler's is the long way, and makes the next one pass through again. */
 static void __attribute__((noreturn)) writes(void) {
     handle(SIGUSR1, to_b, SA_RESTART);
     if (ptrace(PTRACE_TRACEME, 0, 0, 0)) _exit(4);
@@ -131,7 +131,7 @@ static int finds_what_it_announces(struct call *c) {
     }
     return 0;
 }
-/* A signal after k instructions, and then a quiet write all the same. */
+/* A signal after k instructions, and then a pass-through write all the same. */
 static int is_quiet(int is, const struct call *clean, struct call *now) {
     if (is != THERE) return 0;
     look(now);
@@ -139,7 +139,7 @@ static int is_quiet(int is, const struct call *clean, struct call *now) {
 }
 static void a_handler_at_each_instruction(void) {
     struct call clean = {0}, now;
-    int k = 0, quiet = 0, before = 0, is;
+    int k = 0, passing = 0, before = 0, is;
     hush(A);
     hush(B);
     sent = shared(2 * sizeof *sent);
@@ -157,14 +157,14 @@ static void a_handler_at_each_instruction(void) {
     }
     CHECK(WIFSTOPPED(s) && WSTOPSIG(s) == SIGTRAP, "the traced process has status 0x%x", s);
     int known = finds_what_it_announces(&clean);
-    /* Until B is quiet too: its write takes A's place, and the next to A goes the long way. */
+    /* Until B passes through too: its write takes A's place, and the next to A goes the long way. */
     while (known && before < TRIES) {
         before++;
         if (!is_quiet(steps_to_its_call(0), &clean, &now)) break;
     }
     for (; k < FAR && (is = steps_to_its_call(k)) != BEFORE; k++) {
         if (!known || !is_quiet(is, &clean, &now)) continue;
-        quiet++;
+        passing++;
         uint32_t says = now.words[at_register][at_word], said = clean.words[at_register][at_word];
         CHECK(says == said, "a handler wrote to B at instruction %d of a write to A, which then announced %x, not %x", k,
               says, said);
@@ -179,7 +179,7 @@ static void a_handler_at_each_instruction(void) {
     REAP0(a);
     REAP0(b);
     IS(sent[1], before + k);
-    dprintf(1, "%s: %d instructions, %d calls made quietly\n", case_name, k, quiet);
+    dprintf(1, "%s: %d instructions, %d calls made quietly\n", case_name, k, passing);
 }
 static void over_a_write(void) { a_handler_at_each_instruction(); }
 static void over_a_write_by_a_bridge(void) {
