@@ -4,7 +4,7 @@
 Invariant: statuses, outputs and messages are the kernel's. Not here: memory (memory.py), control groups (groups.py), other users (users.py),
 `byway run` itself (spaces.py).
 """
-import os, shutil, subprocess, time
+import hashlib, os, shutil, signal, subprocess, sys, time
 from harm import Skip, case, fine, main
 
 PIPES = "head -c 3000000 /dev/zero | cat | cat | wc -c"
@@ -59,6 +59,88 @@ def a_real_time_class(box):
     fine(box.run("sh", "-c", "head -c 3000000 /dev/zero | chrt -f 1 cat | chrt -r 1 cat | wc -c"), "3000000\n")
 
 
+READS = r"""
+import hashlib, os, select, sys, time
+ready, lowered, first = sys.argv[1:]
+sum, have = hashlib.sha256(), 0
+def take(most):
+    global have
+    got = os.read(0, most)
+    sum.update(got)
+    have += len(got)
+    return got
+while have < 300000:
+    take(min(4096, 300000 - have))
+open(ready, "w").close()
+while not os.path.exists(lowered):
+    time.sleep(0.01)
+if first == "poll":
+    p = select.poll()
+    p.register(0, select.POLLIN)
+    p.poll()
+while take(65536):
+    pass
+print(have, sum.hexdigest())
+"""
+
+
+def is_there(path):
+    """Waits for a file that a program of the case makes."""
+    end = time.monotonic() + 20
+    while not os.path.exists(path):
+        assert time.monotonic() < end, f"nobody has made {os.path.basename(path)}"
+        time.sleep(0.01)
+
+
+def lowered(most):
+    """Sets fs.pipe-max-size, for the whole machine; what it was."""
+    try:
+        with open("/proc/sys/fs/pipe-max-size", "r+") as f:
+            before = f.read()
+            f.seek(0)
+            f.write(f"{most}\n")
+    except OSError as e:
+        raise Skip(f"fs.pipe-max-size cannot be set: {e.strerror}")
+    return before.strip()
+
+
+def under_a_lowered_size(box, size, first):
+    """Lowers the limit behind the first 300,000 of `size` bytes: all of them arrive, in order, and new pipes work too."""
+    text = "".join(f"{i:07}\n" for i in range(size // 8))
+    with open(box.path("text"), "w") as f:
+        f.write(text)
+    reader = [sys.executable, "-c", READS, box.path("ready"), box.path("lowered"), first]
+    # LINUX pipe(7): CAP_SYS_RESOURCE is above the limit.
+    bound = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 and shutil.which("setpriv") else []
+    command = [*bound, *box.start(), "sh", "-c", 'cat "$0" | cat | "$@"', box.path("text"), *reader]
+    p = subprocess.Popen(command, env=box.env, stdout=subprocess.PIPE, text=True)
+    before = None
+    try:
+        is_there(box.path("ready"))
+        before = lowered(65536)
+        open(box.path("lowered"), "w").close()
+        out, _ = p.communicate(timeout=20)
+        assert (p.returncode, out) == (0, f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()}\n"), (p.returncode, out)
+        fine(box.run("sh", "-c", PIPES), "3000000\n")
+    finally:
+        if before:
+            lowered(before)
+        p.kill()
+        p.wait()
+
+
+@case("audit")
+def a_smaller_pipe_max_size(box):
+    """A ring that was opened under the old limit is read to its end."""
+    under_a_lowered_size(box, 3000000, "read")
+
+
+@case("audit")
+def a_smaller_pipe_max_size_and_poll(box):
+    """A hand-back that fits into the pipe as it is."""
+    under_a_lowered_size(box, 350000, "poll")
+
+
 @case("audit", plain=False)
 def the_library_goes(box):
     """Byway is removed while a run goes on: what starts then is told of no library."""
@@ -68,6 +150,106 @@ def the_library_goes(box):
         shutil.copy(os.path.join(os.path.dirname(box.byway), name), folder)
     text = f"echo one | cat; rm -r {folder}; echo two | cat; {PIPES}"
     fine(box.run("sh", "-c", text, start=[os.path.join(folder, "byway"), "run", "--"]), "one\ntwo\n3000000\n")
+
+
+TICKS = r"""
+#include <unistd.h>
+int main(int argc, char **argv) {
+    while (access(argv[1], F_OK)) {
+        if (write(1, ".", 1) != 1) return 3;
+        usleep(5000);
+    }
+    return 0;
+}
+"""
+
+COUNTS = r"""
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+static long calls;
+static void counted(void) { calls++; }
+static void (*volatile count)(void) = counted;
+ssize_t write(int fd, const void *bytes, size_t n) { count(); return syscall(SYS_write, fd, bytes, n); }
+"""
+
+KILLED = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL)
+
+
+def while_it_writes(box, command, change):
+    """Calls `change` while a program writes now and then; the program's status."""
+    stop = box.path("stop")
+    p = subprocess.Popen([*command, stop], env=box.env, cwd=box.folder, stdout=subprocess.PIPE)
+    try:
+        assert p.stdout.read(1) == b".", "it has not begun"
+        change()
+        time.sleep(0.1)
+        open(stop, "w").close()
+        p.communicate(timeout=20)
+        return p.returncode
+    finally:
+        os.remove(stop)
+        p.kill()
+        p.wait()
+
+
+def over(path, text):
+    """Writes into the same file, as cp does: it is cut off first."""
+    with open(path, "wb") as f:
+        f.write(text)
+
+
+def instead(path, text):
+    """Puts a new file in its place, as `make install` does."""
+    with open(path + ".new", "wb") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
+def a_preloaded_library(box):
+    """A folder with a library of its own, and the command that preloads it: Byway's, or a plain one."""
+    folder = box.path("installed")
+    os.mkdir(folder)
+    if box.way == "plain":
+        library = box.cc("installed/counts.so", COUNTS, "-shared", "-fPIC")
+        return library, ["env", f"LD_PRELOAD={library}"]
+    for name in ("byway", "libbyway_preload.so"):
+        shutil.copy(os.path.join(os.path.dirname(box.byway), name), folder)
+    return os.path.join(folder, "libbyway_preload.so"), [os.path.join(folder, "byway"), "run", "--"]
+
+
+@case("audit")
+def the_library_is_overwritten(box):
+    """A program that calls the library dies, as with a plain library that is preloaded, whatever is written.
+
+    LINUX: a file that is cut off takes the pages of its private mappings with it, the changed ones too (relocated data). Promised is:
+    a new file in its place changes nothing; `byway run` ends as the command did and leaves nothing behind; the next run is well.
+    """
+    library, start = a_preloaded_library(box)
+    with open(library, "rb") as f:
+        whole = f.read()
+    ticks = [*start, box.cc("ticks", TICKS)]
+    assert while_it_writes(box, ticks, lambda: instead(library, whole)) == 0
+    for text in (whole, b"", b"no library\n"):
+        status = while_it_writes(box, ticks, lambda: over(library, text))
+        assert status in KILLED, f"status {status} after {len(text)} bytes were written"
+        over(library, whole)
+        fine(box.run("sh", "-c", PIPES, start=start), "3000000\n")
+
+
+@case("audit")
+def libc_is_overwritten(box):
+    """A program that uses it dies, with its data gone, as on the plain kernel. A new file in its place changes nothing."""
+    with open("/proc/self/maps") as f:
+        libc = next(line.split()[-1] for line in f if line.endswith("/libc.so.6\n"))
+    os.mkdir(box.path("lib"))
+    copy = shutil.copy(libc, box.path("lib"))
+    with open(copy, "rb") as f:
+        whole = f.read()
+    ticks = [*box.start(), "env", f"LD_LIBRARY_PATH={box.path('lib')}", box.cc("ticks", TICKS)]
+    assert while_it_writes(box, ticks, lambda: instead(copy, whole)) == 0
+    status = while_it_writes(box, ticks, lambda: over(copy, whole))
+    assert status in KILLED, f"status {status}"
 
 
 @case("audit")
