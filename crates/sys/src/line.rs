@@ -8,20 +8,24 @@ use core::arch::x86_64::__cpuid;
 /// Bytes of a line.
 const LINE: usize = 64;
 
-/// Whether a line that this CPU and others have to read is this one's alone only once it writes, and not when it has asked for it: so it is
-/// with processors of AMD (seen: family 25, model 17), and of Hygon (ADR 15).
+/// Whether a line that this CPU and others have to read becomes this one's alone only by a write, and not by a prefetch for
+/// one. Processors of AMD and Hygon up to Zen 4 are so (seen: family 25, model 17), Zen 5 is not (family 26, model 2; ADR 15).
 pub fn stays_shared() -> bool {
+    const ZEN_5: u32 = 26;
     if cfg!(miri) {
         return false;
     }
     // Safe in later versions of Rust.
     #[allow(unused_unsafe)]
-    // SAFETY: every x86-64 processor has the instruction, and leaf 0.
-    let id = unsafe { __cpuid(0) };
+    // SAFETY: every x86-64 processor has the instruction, and leaves 0 and 1.
+    let (id, version) = unsafe { (__cpuid(0), __cpuid(1).eax) };
     let vendor = [id.ebx, id.edx, id.ecx].map(u32::to_le_bytes);
-    [*b"AuthenticAMD", *b"HygonGenuine"]
-        .iter()
-        .any(|v| v.as_chunks::<4>().0 == vendor)
+    // AMD64 APM 3, Fn0000_0001_EAX: the extended family counts where the base family is 15, as it is for all of these.
+    let family = (version >> 8 & 15) + (version >> 20 & 255);
+    family < ZEN_5
+        && [*b"AuthenticAMD", *b"HygonGenuine"]
+            .iter()
+            .any(|v| v.as_chunks::<4>().0 == vendor)
 }
 
 /// The line at `p` will be written: it is to come from the CPU that has it, which is to forget it.
