@@ -5,12 +5,14 @@
 //! Not here: closing the channel (handback.rs), spinning (policy.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::{Buffers, Iov, VECTORS};
+use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::{call6, nr};
+use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What `finish` must know of the sleep that it ends.
@@ -31,15 +33,16 @@ impl Armed {
 /// Turns of waiting in which nobody sleeps.
 const SOON: u32 = 96;
 
-/// What a read does where another reader holds what is there, and does not go on: it looks at it (peek.rs), or was stopped.
+/// What a read does where another reader holds what is there, and does not go on: it looks at it (peek.rs), or was
+/// stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// Waits, as for the kernel's lock of a pipe.
     Waits,
     /// Says EAGAIN soon: its caller asks again.
     Asks,
-    /// Says EAGAIN after a while. Who looks knows of it, and leaves the pipe to the kernel's when it has done: so the
-    /// descriptor tells.
+    /// Says EAGAIN after a while. The reader that looks knows of it, and leaves the pipe to the kernel when it has
+    /// done: so the descriptor tells.
     Leaves,
 }
 
@@ -85,6 +88,52 @@ fn leaves(ch: &Channel, h: Head) -> bool {
     ch.cas_head(h, h)
 }
 
+/// `Continue`: look again. `Break(None)`: the call is complete with the bytes that it has.
+type Next = ControlFlow<Option<Step>>;
+const AGAIN_NOW: Next = Next::Continue(());
+const COMPLETE: Next = Next::Break(None);
+
+/// A read in progress.
+struct Reading<'a, 'b> {
+    me: &'a Caller,
+    ch: &'a Channel,
+    fd: usize,
+    at: &'a mut Buffers<'b>,
+    want: usize,
+    done: &'a mut usize,
+    armed: &'a mut Armed,
+    held: Held,
+    patience: lock::Patience,
+    /// It has waited awake for the writer, or for a batch, already.
+    waited: bool,
+    gathered: bool,
+}
+
+/// The words at one look, and the ring.
+#[derive(Clone, Copy)]
+struct Sight<'a> {
+    h: Head,
+    t: Tail,
+    m: Chunk,
+    ring: Ring<'a>,
+}
+
+impl Sight<'_> {
+    fn r(&self) -> u64 {
+        self.h.position()
+    }
+    fn w(&self) -> u64 {
+        self.t.wide(self.r())
+    }
+    /// How far the ring's bytes go that come next.
+    fn end(&self) -> u64 {
+        match self.m.valid() {
+            true => self.m.position(self.r()).min(self.w()),
+            false => self.w(),
+        }
+    }
+}
+
 /// `None` when the call is complete with `done` bytes.
 #[inline(never)]
 fn take(
@@ -96,182 +145,238 @@ fn take(
     done: &mut usize,
     (armed, held): (&mut Armed, Held),
 ) -> Option<Step> {
-    let mut patience = lock::Patience::new();
-    let (mut waited, mut gathered) = (false, false);
+    let mut read = Reading {
+        me,
+        ch,
+        fd,
+        at,
+        want,
+        done,
+        armed,
+        held,
+        patience: lock::Patience::new(),
+        waited: false,
+        gathered: false,
+    };
     loop {
+        if let Next::Break(end) = read.step() {
+            return end;
+        }
+    }
+}
+
+impl<'a> Reading<'a, '_> {
+    /// Ends the call with what it has, or as `step` says if that is nothing.
+    fn end(&self, step: Step) -> Next {
+        Next::Break((*self.done == 0).then_some(step))
+    }
+
+    fn rest(&self) -> usize {
+        self.want - *self.done
+    }
+
+    /// `k` bytes came.
+    fn got(&mut self, k: usize) -> Next {
+        self.at.advance(k);
+        *self.done += k;
+        match self.rest() {
+            0 => COMPLETE,
+            _ => AGAIN_NOW,
+        }
+    }
+
+    fn step(&mut self) -> Next {
+        let ch = self.ch;
         let h = ch.head();
         let t = ch.tail();
         if t.closed() {
-            if *done > 0 {
-                return None;
-            }
-            match native(me, ch, fd, want, armed) {
-                Step::Done(AGAIN) => continue,
-                step => return Some(step),
-            }
+            return self.closed();
         }
         if h.held() {
-            if patience.wait(me.cpus) && byway_sys::process::is_dead(h.owner()) {
-                handback::settle(me, ch, fd);
-            } else if match held {
-                Held::Waits => false,
-                Held::Asks => patience.turns() >= SOON,
-                Held::Leaves => patience.is_over() && (*done > 0 || leaves(ch, h)),
-            } {
-                return (*done == 0).then_some(Step::Done(EAGAIN));
-            }
-            continue;
+            return self.wait_for_holder(h);
         }
         if t.sleepers() > 0 {
-            // I7: somebody else is asleep, or on the way home, or was killed in its sleep.
-            if *done > 0 {
-                return None;
-            }
-            if t.woken() && patience.turns() <= 80 {
-                patience.wait(me.cpus);
-            } else if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
-                return Some(Step::Native);
-            }
-            continue;
+            return self.wait_for_sleeper(t);
         }
         let m = ch.chunk();
-        let r = h.position();
-        let w = t.wide(r);
-        let Some(ring) = ch.ring(&me.domain) else {
+        let Some(ring) = ch.ring(&self.me.domain) else {
             if ch.tail() != t {
                 // Closed since the tail was loaded: a large ring's table goes with it.
-                continue;
+                return AGAIN_NOW;
             }
-            return Some(Step::Native);
+            return Next::Break(Some(Step::Native));
         };
-        if w - r > ring.bytes() {
+        let see = Sight { h, t, m, ring };
+        if see.w() - see.r() > ring.bytes() {
             if ch.head() != h {
                 // A turn of the ring since the head was loaded: others read too.
-                continue;
+                return AGAIN_NOW;
             }
             // Not a state that any of us writes: leave the channel alone.
-            return Some(Step::Native);
+            return Next::Break(Some(Step::Native));
         }
-        let lim = if m.valid() { m.position(r).min(w) } else { w };
-        ch.reader.0.seen.store(w, Relaxed);
-        policy::reads_here(me, ch);
-        if r < lim {
-            let there = lim - r;
-            if !gathered && policy::may_gather(&ch.reader, there, want - *done) && !m.valid() {
-                gathered = true;
-                if policy::gather(me, ch) {
-                    policy::gathered(&ch.reader, there, ch.tail().wide(r) - r);
-                    continue;
-                }
-            }
-            let k = (lim - r).min((want - *done).min(policy::piece(me)) as u64) as usize;
-            if !at.check(k, |p, n| (me.access)(p, n, true)) {
-                if *done > 0 {
-                    return None;
-                }
-                if !handback::hand_back(me, ch, fd, true, Reason::Address) {
-                    return Some(Step::Native);
-                }
-                continue;
-            }
-            let (to, run) = at.run();
-            let payload = ch.inline_payload().look(r, there);
-            let payload = payload.filter(|b| k <= run && k <= b.len());
-            let lines = policy::lines(ch, k);
-            // SAFETY: checked above; what the ring has at [r, lim) is published and not yet released.
-            unsafe {
-                if !payload.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
-                    at.from_ring(ring, r, k, lines, there as usize);
-                }
-            }
-            if !ch.cas_head(h, Head::free(r + k as u64)) {
-                continue;
-            }
-            if waited && k <= PIPE_BUF {
-                policy::will_answer(me);
-            }
-            at.advance(k);
-            *done += k;
-            ch.reader.0.count(k);
-            policy::looked(&ch.reader);
-            // At half; or at once in a handler over that very write, which nobody else would wake.
-            let low = w - (r + k as u64) <= ring.bytes() / 2;
-            if m.valid()
-                && m.position(r) == w
-                && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid)
-            {
-                handback::pump(me, ch, fd);
-            }
-            if *done == want {
-                return None;
-            }
-            continue;
-        }
-        if m.valid() && r == m.position(r) {
-            match drain(me, ch, fd, *at, want - *done, r, m) {
-                Drained::Bytes(k) => {
-                    at.advance(k);
-                    *done += k;
-                    if *done == want {
-                        return None;
-                    }
-                }
-                Drained::Empty => {}
-                Drained::Changed => {
-                    let owner = ch.tail().lock_owner();
-                    if patience.wait(me.cpus) && owner != 0 {
-                        if byway_sys::process::is_dead(owner) {
-                            handback::settle(me, ch, fd);
-                        } else if owner == me.tid || patience.is_over() {
-                            // LINUX pipe_read: waits for the pipe's lock, which nobody keeps for long. This writer was
-                            // stopped, or we are its signal handler: what it has not written is not there.
-                            if *done > 0 {
-                                return None;
-                            }
-                            if held != Held::Waits || file::is_nonblocking(fd) {
-                                // It is told when the bytes come into the kernel lane.
-                                return Some(Step::Done(EAGAIN));
-                            }
-                        }
-                    }
-                }
-                Drained::Failed(e) => {
-                    return if *done > 0 { None } else { Some(Step::Done(e)) };
-                }
-            }
-            continue;
+        ch.reader.0.seen.store(see.w(), Relaxed);
+        policy::reads_here(self.me, ch);
+        if see.r() < see.end() {
+            return self.copy(see);
         }
         if m.valid() {
-            // The chunk is newer than T: look again.
-            continue;
+            if see.r() == m.position(see.r()) {
+                return self.drain(see);
+            }
+            // The chunk is newer than the tail: look again.
+            return AGAIN_NOW;
         }
         if ch.offer().is_made() {
             // A writer offers its own buffer. The ring is empty as long as it does: what came before has left.
-            if let Taken::Bytes(k) = single_copy::take(me, ch, *at, want - *done) {
-                at.advance(k);
-                *done += k;
-                if *done == want {
-                    return None;
-                }
+            return match single_copy::take(self.me, ch, *self.at, self.rest()) {
+                Taken::Bytes(k) => self.got(k),
+                Taken::Changed => AGAIN_NOW,
+            };
+        }
+        self.wait(see)
+    }
+
+    /// The channel is the kernel's.
+    fn closed(&mut self) -> Next {
+        if *self.done > 0 {
+            return COMPLETE;
+        }
+        match native(self.me, self.ch, self.fd, self.want, self.armed) {
+            Step::Done(AGAIN) => AGAIN_NOW,
+            step => Next::Break(Some(step)),
+        }
+    }
+
+    /// Another reader is at work on the kernel lane, or hands the channel back.
+    fn wait_for_holder(&mut self, h: Head) -> Next {
+        if self.patience.wait(self.me.cpus) && byway_sys::process::is_dead(h.owner()) {
+            handback::settle(self.me, self.ch, self.fd);
+            return AGAIN_NOW;
+        }
+        let gives_up = match self.held {
+            Held::Waits => false,
+            Held::Asks => self.patience.turns() >= SOON,
+            Held::Leaves => self.patience.is_over() && (*self.done > 0 || leaves(self.ch, h)),
+        };
+        match gives_up {
+            true => self.end(Step::Done(EAGAIN)),
+            false => AGAIN_NOW,
+        }
+    }
+
+    /// I7: another reader is asleep, or on the way home, or was killed in its sleep.
+    fn wait_for_sleeper(&mut self, t: Tail) -> Next {
+        let (me, ch, fd) = (self.me, self.ch, self.fd);
+        if *self.done > 0 {
+            return COMPLETE;
+        }
+        if t.woken() && self.patience.turns() <= 80 {
+            self.patience.wait(me.cpus);
+        } else if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
+            return Next::Break(Some(Step::Native));
+        }
+        AGAIN_NOW
+    }
+
+    /// Copies what the ring has next, or pauses once for more of it.
+    fn copy(&mut self, see: Sight) -> Next {
+        let (me, ch, fd) = (self.me, self.ch, self.fd);
+        let Sight { m, ring, .. } = see;
+        let (r, there) = (see.r(), see.end() - see.r());
+        let rest = self.rest();
+        if !self.gathered && policy::may_gather(&ch.reader, there, rest) && !m.valid() {
+            self.gathered = true;
+            if policy::gather(me, ch) {
+                policy::gathered(&ch.reader, there, ch.tail().wide(r) - r);
+                return AGAIN_NOW;
             }
-            continue;
         }
-        if *done > 0 {
-            return None;
+        let k = there.min(rest.min(policy::piece(me)) as u64) as usize;
+        if !self.at.check(k, |p, n| (me.access)(p, n, true)) {
+            if *self.done == 0 && handback::hand_back(me, ch, fd, true, Reason::Address) {
+                return AGAIN_NOW;
+            }
+            return self.end(Step::Native);
         }
-        if !waited {
-            waited = true;
-            let was = t.position();
-            if policy::reader_waits(me, ch, || {
+        let (to, run) = self.at.run();
+        let payload = ch.inline_payload().look(r, there);
+        let payload = payload.filter(|b| k <= run && k <= b.len());
+        let lines = policy::lines(ch, k);
+        // SAFETY: checked above; what the ring has at [r, end) is published and not yet released.
+        unsafe {
+            if !payload.is_some_and(|b| b.copy(0, to as *mut u8, k)) {
+                self.at.from_ring(ring, r, k, lines, there as usize);
+            }
+        }
+        if !ch.cas_head(see.h, Head::free(r + k as u64)) {
+            return AGAIN_NOW;
+        }
+        if self.waited && k <= PIPE_BUF {
+            policy::will_answer(me);
+        }
+        ch.reader.0.count(k);
+        policy::looked(&ch.reader);
+        // At half; or at once in a handler over that very write, whose writer nobody else would wake.
+        let low = see.w() - (r + k as u64) <= ring.bytes() / 2;
+        if m.valid()
+            && m.position(r) == see.w()
+            && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid)
+        {
+            handback::pump(me, ch, fd);
+        }
+        self.got(k)
+    }
+
+    /// The kernel lane's bytes come next.
+    fn drain(&mut self, see: Sight) -> Next {
+        let (me, ch, fd) = (self.me, self.ch, self.fd);
+        match drain(me, ch, fd, *self.at, self.rest(), see.r(), see.m) {
+            Drained::Bytes(k) => return self.got(k),
+            Drained::Failed(e) => return self.end(Step::Done(e)),
+            Drained::Empty => return AGAIN_NOW,
+            Drained::Changed => {}
+        }
+        let owner = ch.tail().lock_owner();
+        if !self.patience.wait(me.cpus) || owner == 0 {
+            return AGAIN_NOW;
+        }
+        if byway_sys::process::is_dead(owner) {
+            handback::settle(me, ch, fd);
+        } else if owner == me.tid || self.patience.is_over() {
+            // LINUX pipe_read: waits for the pipe's lock, which nobody keeps for long. This writer was stopped, or we
+            // are its signal handler: what it has not written is not there.
+            if *self.done > 0 || self.held != Held::Waits || file::is_nonblocking(fd) {
+                // The descriptor tells when the bytes come into the kernel lane.
+                return self.end(Step::Done(EAGAIN));
+            }
+        }
+        AGAIN_NOW
+    }
+
+    /// Nothing is there: waits awake once, as far as that is cheap, then arms.
+    fn wait(&mut self, see: Sight) -> Next {
+        let (me, ch) = (self.me, self.ch);
+        if *self.done > 0 {
+            return COMPLETE;
+        }
+        if !self.waited {
+            self.waited = true;
+            let was = see.t.position();
+            let came = policy::reader_waits(me, ch, || {
                 let t = ch.tail();
                 t.position() != was || t.closed() || ch.offer().is_made()
-            }) {
-                continue;
+            });
+            if came {
+                return AGAIN_NOW;
             }
         }
-        if let Some(now) = to_sleep(ch, t, m, want) {
-            *armed = now;
-            return Some(Step::NativeCounted);
+        match to_sleep(ch, see.t, see.m, self.want) {
+            Some(now) => {
+                *self.armed = now;
+                Next::Break(Some(Step::NativeCounted))
+            }
+            None => AGAIN_NOW,
         }
     }
 }
