@@ -6,6 +6,7 @@
 //! command runs (service.rs).
 use crate::flags::Memory;
 use crate::members;
+use crate::tell::tell;
 pub use byway_folder::{folder, usable};
 use byway_folder::{native, quota, runs};
 use byway_mem::domain::Domain;
@@ -191,7 +192,7 @@ impl Run {
         let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
         let now = registry::slots(self.domain).filter_map(|i| self.own(i));
         for line in gone.into_iter().chain(now) {
-            crate::run::tell(&line);
+            tell(&line);
         }
     }
 

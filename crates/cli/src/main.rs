@@ -14,11 +14,13 @@ mod library;
 mod limit;
 mod members;
 mod object;
+mod output;
 mod report;
 mod rewrite;
 mod run;
 mod service;
 mod stat;
+mod tell;
 
 fn main() {
     domain::start_clock();

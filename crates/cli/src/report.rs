@@ -3,7 +3,7 @@
 //! Invariant: an output is there as a whole or not at all (written beside, then renamed); a folder gives its records in the
 //! order of the sources, then by name.
 //! Not here: the page (lab, report).
-use crate::bench::writable;
+use crate::output::writable;
 use byway_lab::record::Record;
 use byway_lab::report;
 use clap::Args;

@@ -7,20 +7,15 @@ use crate::domain::{self, Run};
 use crate::flags::Memory;
 use crate::library::{self, Named};
 use crate::service::Service;
+use crate::tell::tell;
 use crate::{child, executable, given, guard, limit, members, rewrite};
 use byway_mem::layout::flags;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// A line on standard error, if that takes one: the command's status does not depend on it.
-pub fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "byway: {line}");
-}
 
 /// Runs `command`; the result is the status to end with.
 pub fn run(

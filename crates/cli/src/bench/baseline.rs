@@ -7,7 +7,7 @@
 //! Not here: what is compared (lab, compare.rs).
 //!
 //! Source: XDG Base Directory Specification 0.8.
-use super::session::writable;
+use crate::output::writable;
 use byway_lab::record::Record;
 use std::path::{Path, PathBuf};
 

@@ -29,7 +29,6 @@ use byway_lab::workload::pipeline::Pipelines;
 use clap::Subcommand;
 use flags::{Flex, Lines, Wanted};
 use session::Done;
-pub use session::writable;
 use std::path::PathBuf;
 
 /// Measure one part by itself, against others that do the same

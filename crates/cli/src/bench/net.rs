@@ -4,6 +4,7 @@
 //! connects to, another address than the loopback's unless it is told to.
 //! Not here: what they do (crate lab, net).
 use super::flags::Wanted;
+use crate::tell::tell;
 use byway_lab::interrupt;
 use byway_lab::net::ftp::Ftp;
 use byway_lab::net::netperf::workload::Netperf;
@@ -231,30 +232,30 @@ pub fn serve(at: &str) -> i32 {
     let (l, at) = match listening {
         Ok(found) => found,
         Err(e) => {
-            crate::run::tell(&format!("bench --serve: {e}"));
+            tell(&format!("bench --serve: {e}"));
             return 2;
         }
     };
-    let tell = |line: Arguments| drop(writeln!(std::io::stdout(), "{line}"));
-    tell(format_args!(
+    let say = |line: Arguments| drop(writeln!(std::io::stdout(), "{line}"));
+    say(format_args!(
         "serving netpipe and netperf at {at}, for `--peer {at}`; Ctrl-C ends it"
     ));
     if at.ip().is_loopback() {
-        tell(format_args!(
+        say(format_args!(
             "only for this machine; give an address of it to serve others too"
         ));
     }
     let served = session::serve(&l, |from, done| {
         match done {
-            Ok(what) => tell(format_args!("{from}: {what:?}")),
-            Err(e) => crate::run::tell(&format!("bench --serve: {from}: {e}")),
+            Ok(what) => say(format_args!("{from}: {what:?}")),
+            Err(e) => tell(&format!("bench --serve: {from}: {e}")),
         }
         !interrupt::asked()
     });
     match served {
         Ok(()) => 0,
         Err(e) => {
-            crate::run::tell(&format!("bench --serve: {e}"));
+            tell(&format!("bench --serve: {e}"));
             2
         }
     }

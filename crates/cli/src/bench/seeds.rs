@@ -6,6 +6,7 @@
 use super::flags::{self, Wanted};
 use super::session::{self, Done};
 use super::{Made, between, ftp, lines, mbuf, native, netperf, netpipe};
+use crate::output::{writable, written};
 use byway_lab::pairs::Bench;
 use byway_lab::{interrupt, table};
 use clap::Args;
@@ -90,10 +91,10 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
     all.retain(|(_, m)| chosen.iter().any(|c| c == m.name()));
     let record = |name: &str| s.out.as_ref().map(|d| d.join(format!("{name}.json")));
     if let Some(dir) = &s.out {
-        session::written(std::fs::create_dir_all(dir), dir, "--out")?;
+        written(std::fs::create_dir_all(dir), dir, "--out")?;
     }
     for to in all.iter().filter_map(|(_, m)| record(m.name())) {
-        session::written(session::writable(&to), &to, "--out")?;
+        written(writable(&to), &to, "--out")?;
     }
     // What cannot be is said now, not after minutes.
     w.limits(all[0].1.usual())?;
