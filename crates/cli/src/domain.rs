@@ -4,6 +4,7 @@
 //! domain whose runs were killed is removed by the next run.
 //! Not here: the layout (crate mem), the file's name and life (crate folder, runs.rs), who shares it (members.rs), the work while the
 //! command runs (service.rs).
+use crate::caller::user;
 use crate::flags::Memory;
 use crate::members;
 use crate::tell::tell;
@@ -158,10 +159,7 @@ impl Run {
         // ORDER: the rest of the header before the mark that makes it a domain.
         h.magic.store(MAGIC, Ordering::Release);
         if memory.preallocate > 0 {
-            reclaim::preallocate(
-                &crate::service::user(domain),
-                (memory.preallocate as usize) << 20,
-            );
+            reclaim::preallocate(&user(domain), (memory.preallocate as usize) << 20);
         }
         Ok(Run {
             path,

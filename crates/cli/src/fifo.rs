@@ -8,9 +8,8 @@
 //! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
 //! the FIFO's order kept (docs/fifo.md). Whoever /proc does not show, another user, or a keeper of secrets, is such an opener for good.
 //! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
-use crate::members;
-use crate::service::{me, user};
-use byway_folder::descriptors;
+use crate::caller::{me, user};
+use crate::{holders, members};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{participants, registry};
@@ -61,13 +60,6 @@ impl State {
         let next = Instant::now() + AGAIN * (1 << n.min(MOST_DOUBLED));
         self.refused.insert(slot, (n + 1, next));
     }
-}
-
-/// A descriptor of the FIFO.
-struct Holder {
-    pid: u32,
-    /// /proc/PID/fd/N
-    path: PathBuf,
 }
 
 impl Fifos {
@@ -178,7 +170,7 @@ impl Fifos {
         let (true, Ok(name)) = (same, name) else {
             return Err(Reason::Cold);
         };
-        if !is_own(&path) {
+        if !holders::is_own(&path) {
             return Err(Reason::AnotherUsers);
         }
         // SAFETY: `name` is a C string; IN_OPEN follows the link to the FIFO itself.
@@ -196,7 +188,7 @@ impl Fifos {
     /// pipe. Participants' descriptors are therefore left alone.
     fn others_hold(&self, key: (u64, u64)) -> bool {
         let mut found = false;
-        each_fifo(|pid| !self.takes_part(pid), |_, _, k| found |= k == key);
+        holders::each(|pid| !self.takes_part(pid), |_, _, k| found |= k == key);
         found
     }
 
@@ -209,7 +201,7 @@ impl Fifos {
             return false;
         }
         // Not only the number: the process itself, by its start and its mappings.
-        let Some(start) = start_of(pid) else {
+        let Some(start) = holders::start_of(pid) else {
             return false;
         };
         let mut known = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,7 +306,7 @@ impl Fifos {
         // in open(2) is let through by it; as a writer if there is one: a reader, for a moment, is one that a writer finds
         // where it should get EPIPE. fifo(7): O_WRONLY and O_NONBLOCK: ENXIO where nobody reads. Then nobody needs the bytes
         // now, and the open of one who does is an event.
-        let mut all: Vec<_> = holders(key)
+        let mut all: Vec<_> = holders::of(key)
             .into_iter()
             .filter(|h| h.pid != own)
             .map(|h| {
@@ -370,60 +362,4 @@ impl Fifos {
             }
         }
     }
-}
-
-/// Every descriptor of the FIFO that this user may see.
-fn holders(key: (u64, u64)) -> Vec<Holder> {
-    let mut v = Vec::new();
-    each_fifo(
-        |_| true,
-        |pid, path, k| {
-            if k == key {
-                v.push(Holder {
-                    pid,
-                    path: path.to_owned(),
-                });
-            }
-        },
-    );
-    v
-}
-
-/// Whether somebody has the FIFO open.
-pub fn is_held(key: (u64, u64)) -> bool {
-    !holders(key).is_empty()
-}
-
-/// Whether only this process has the FIFO.
-pub fn abandoned(dev: u64, ino: u64) -> bool {
-    let me = std::process::id();
-    holders((dev, ino)).iter().all(|h| h.pid == me)
-}
-
-/// When process `pid` started, in ticks since boot (proc_pid_stat(5), field 22).
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
-}
-
-/// Calls `f` with each descriptor of a named FIFO of the processes that `of` wants: process, /proc/PID/fd/N, device and
-/// inode.
-fn each_fifo(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path, (u64, u64))) {
-    descriptors::each(of, |pid, path| {
-        if let Some(key) = descriptors::pipe(path, false) {
-            f(pid, path, key);
-        }
-    });
-}
-
-/// Whether the FIFO is this user's: one of another's is more often read by somebody whom this user does not see.
-fn is_own(path: &Path) -> bool {
-    // SAFETY: geteuid has no preconditions.
-    let uid = unsafe { libc::geteuid() };
-    uid == 0 || fs::metadata(path).is_ok_and(|m| m.uid() == uid)
 }

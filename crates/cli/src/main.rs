@@ -2,6 +2,7 @@
 //!
 //! Not here: the pipes themselves; this program only prepares and starts.
 mod bench;
+mod caller;
 mod child;
 mod doctor;
 mod domain;
@@ -10,6 +11,7 @@ mod fifo;
 mod flags;
 mod given;
 mod guard;
+mod holders;
 mod library;
 mod limit;
 mod members;

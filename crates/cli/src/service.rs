@@ -3,16 +3,17 @@
 //!
 //! Invariant: everything here can also be left undone: a domain without its service works, and only keeps more memory.
 //! Not here: making and removing the domain (domain.rs).
+use crate::caller::{me, reach, user};
 use crate::domain::Run;
-use crate::fifo::{self, Fifos};
+use crate::fifo::Fifos;
+use crate::holders;
 use byway_folder::descriptors;
 use byway_mem::cache::User;
-use byway_mem::domain::Domain;
 use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_mem::{group, participants, registry, sweep};
 use byway_pipe::channel::Channel;
-use byway_pipe::{Caller, clusters};
+use byway_pipe::clusters;
 use byway_sys::process;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,39 +21,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-/// The calling thread as a user of the domain's memory.
-pub fn user(d: Domain) -> User {
-    User::new(d, process::getpid(), process::gettid())
-}
-
-/// The same, as a user of channels.
-pub fn me(u: &User) -> Caller {
-    Caller {
-        tid: u.who.tid,
-        rseq: true,
-        domain: u.domain,
-        cpus: process::allowed_cpus(),
-        spin: false,
-        lend: false,
-        handlers: false,
-        has_barriers: false,
-        resign: false,
-        pull: || false,
-        abandoned: fifo::abandoned,
-        heard: || true,
-        access: |_, _, _| false,
-    }
-}
-
-/// Every cluster that a channel of `d` has.
-pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
-    for i in registry::slots(d) {
-        if let Some(ch) = Channel::at(d, i) {
-            clusters::reach(d, ch, f);
-        }
-    }
-}
 
 /// Of a turn; requests in between do not make them more.
 const TURN: Duration = Duration::from_millis(150);
@@ -220,7 +188,7 @@ impl Run {
             if Channel::at(self.domain, i).is_some_and(Channel::is_fifo) {
                 // Nobody may come in between: it is looked for again while nobody can enter or find one.
                 registry::alone(&self.domain, u.who.tid, || {
-                    if !fifo::is_held(key) {
+                    if !holders::is_held(key) {
                         self.free(i, key, &u);
                     }
                 });

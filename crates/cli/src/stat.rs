@@ -3,7 +3,7 @@
 //!
 //! Invariant: a run is looked at, never changed.
 //! Not here: what the figures are made of (crate mem: stats.rs, audit.rs).
-use crate::{domain, members, service};
+use crate::{caller, domain, members};
 use byway_folder::runs;
 use byway_mem::audit;
 use byway_mem::domain::Domain;
@@ -289,7 +289,7 @@ pub fn audit() -> i32 {
     };
     let mut bad = false;
     for (runs, d) in v {
-        let Some(a) = audit::audit(&d, |f| service::reach(d, f)) else {
+        let Some(a) = audit::audit(&d, |f| caller::reach(d, f)) else {
             eprintln!("byway: doctor: no memory for the walk");
             return 1;
         };

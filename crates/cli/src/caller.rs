@@ -1,0 +1,44 @@
+//! This process as a caller of the crates mem and pipe: a user of a domain's memory and of its channels.
+//!
+//! Invariant: such a caller does not spin, offers no buffer and owns no biased lock.
+//! Not here: what is done as such a caller (domain.rs, service.rs, fifo.rs, stat.rs).
+use crate::holders;
+use byway_mem::cache::User;
+use byway_mem::domain::Domain;
+use byway_mem::registry;
+use byway_pipe::channel::Channel;
+use byway_pipe::{Caller, clusters};
+use byway_sys::process;
+
+/// The calling thread as a user of the domain's memory.
+pub fn user(d: Domain) -> User {
+    User::new(d, process::getpid(), process::gettid())
+}
+
+/// The same, as a user of channels.
+pub fn me(u: &User) -> Caller {
+    Caller {
+        tid: u.who.tid,
+        rseq: true,
+        domain: u.domain,
+        cpus: process::allowed_cpus(),
+        spin: false,
+        lend: false,
+        handlers: false,
+        has_barriers: false,
+        resign: false,
+        pull: || false,
+        abandoned: holders::abandoned,
+        heard: || true,
+        access: |_, _, _| false,
+    }
+}
+
+/// Every cluster that a channel of `d` has.
+pub fn reach(d: Domain, f: &mut dyn FnMut(u32)) {
+    for i in registry::slots(d) {
+        if let Some(ch) = Channel::at(d, i) {
+            clusters::reach(d, ch, f);
+        }
+    }
+}
