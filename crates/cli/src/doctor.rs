@@ -2,10 +2,10 @@
 //!
 //! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind but what the cache keeps.
 //! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
-use crate::flags::Memory;
 use crate::rewrite::{self, Object};
-use crate::{domain, executable, limit, run};
-use std::ffi::{OsStr, OsString};
+use crate::settings::Settings;
+use crate::{domain, executable, limit, prepare};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -46,7 +46,7 @@ fn machine() -> i32 {
         ),
     );
     f.say(true, &byway_lab::machine::libc_version());
-    for path in run::own_objects() {
+    for path in rewrite::own_objects() {
         let (ok, text) = object(&path);
         f.say(ok, &format!("rewriting {}: {text}", path.display()));
     }
@@ -98,10 +98,10 @@ fn machine() -> i32 {
     };
     f.say(true, &format!("{cpus} CPU{how}"));
     // Before the run's preparation, which mends those of its own objects.
-    if let Ok(cache) = run::usable_cache() {
+    if let Ok(cache) = prepare::usable_cache() {
         verified(&cache, &mut f);
     }
-    match limit::as_error(|| run::prepare(0, &Memory::default())) {
+    match limit::as_error(|| prepare::prepare(&Settings::default())) {
         Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
         Err(why) => f.say(false, &why),
     }
@@ -169,7 +169,7 @@ fn vm_readv() -> &'static str {
 
 /// MiB that can still be written under `dir`.
 fn room(dir: &Path) -> Option<u64> {
-    let c = domain::c_string(dir.as_os_str()).ok()?;
+    let c = CString::new(dir.as_os_str().as_bytes()).ok()?;
     // SAFETY: fills a struct of ours.
     unsafe {
         let mut s: libc::statvfs = std::mem::zeroed();

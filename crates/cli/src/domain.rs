@@ -5,8 +5,8 @@
 //! Not here: the layout (crate mem), the file's name and life (crate folder, runs.rs), who shares it (members.rs), the work while the
 //! command runs (service.rs).
 use crate::caller::user;
-use crate::flags::Memory;
 use crate::members;
+use crate::settings::{Settings, environment};
 use crate::tell::tell;
 pub use byway_folder::{folder, usable};
 use byway_folder::{native, quota, runs};
@@ -15,8 +15,9 @@ use byway_mem::layout::flags;
 use byway_mem::layout::{Geometry, MAGIC};
 use byway_mem::{group, reclaim, registry};
 use byway_pipe::channel::{Channel, Reason};
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ impl Run {
     ///
     /// # Errors
     /// A sentence: what could not be made, and what to try.
-    pub fn obtain(cache: &Path, flags: u32, memory: &Memory) -> Result<Run, String> {
-        if !group::may_begin(Geometry::of(memory.slabs())) {
+    pub fn obtain(cache: &Path, settings: &Settings) -> Result<Run, String> {
+        if !group::may_begin(Geometry::of(settings.memory.slabs())) {
             return Err("the memory control group has too little room; raise its limit".into());
         }
         if !quota::may_add(THREADS) {
@@ -63,7 +64,7 @@ impl Run {
             runs::sweep(&dir);
             native::sweep(&dir);
             let cpus = quota::cpus();
-            let found = if memory.private || flags != 0 {
+            let found = if settings.is_private() {
                 None
             } else {
                 members::shared(&dir, cache, cpus)
@@ -76,7 +77,7 @@ impl Run {
                     domain,
                     gone: Mutex::new(Vec::new()),
                 }),
-                None => Run::create(cache, cpus, flags, memory),
+                None => Run::create(cache, cpus, settings),
             };
             drop(lock);
             return run;
@@ -88,8 +89,8 @@ impl Run {
     }
 
     /// Makes a new domain, for runs that have the time of `cpus` CPUs. A limit of file sizes is an error here (limit.rs).
-    fn create(cache: &Path, cpus: u32, flags: u32, memory: &Memory) -> Result<Run, String> {
-        let geometry = Geometry::of(memory.slabs());
+    fn create(cache: &Path, cpus: u32, settings: &Settings) -> Result<Run, String> {
+        let geometry = Geometry::of(settings.memory.slabs());
         let dir = folder();
         let say = |e: std::io::Error| {
             format!(
@@ -98,66 +99,11 @@ impl Run {
             )
         };
         let (path, f) = runs::create(&dir).map_err(say)?;
-        if let Err(e) = f.set_len(geometry.bytes as u64) {
-            let _ = fs::remove_file(&path);
-            return Err(say(e));
-        }
-        // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
-        use std::os::fd::AsRawFd;
-        let tables = geometry.reserved() as i64;
-        // SAFETY: our own fd.
-        let r = unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, tables) };
-        if r != 0 {
-            let _ = fs::remove_file(&path);
-            return Err(say(std::io::Error::from_raw_os_error(r)));
-        }
-        // SAFETY: a new shared mapping of the whole file; it stays for the life of the process.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                geometry.bytes,
-                3,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                f.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            let _ = fs::remove_file(&path);
-            return Err(say(std::io::Error::last_os_error()));
-        }
-        // SAFETY: mapped above.
-        let domain = unsafe { Domain::over(base.cast(), geometry.slabs) };
-        domain.lay_out();
-        domain.keep_out_of_cores();
-        let h = domain.header();
-        let dir = cache.as_os_str().as_bytes();
-        if dir.len() >= h.cache_dir.len() {
-            let _ = fs::remove_file(&path);
-            return Err("the cache folder's path is too long; set BYWAY_CACHE".into());
-        }
-        // SAFETY: nobody else has the file yet; the length was checked.
-        unsafe {
-            std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len())
-        };
-        let relaxed = Ordering::Relaxed;
-        let shared = flags == 0 && !memory.private;
-        h.flags
-            .store(if shared { flags::SHARED } else { flags }, relaxed);
-        members::enter(&domain, std::process::id());
-        h.creator.store(std::process::id(), relaxed);
-        h.cpus.store(cpus, relaxed);
-        h.cycles_per_us.store(cycles_per_us(), relaxed);
-        h.low_kib.store(memory.low() << 10, relaxed);
-        h.high_kib.store(memory.high() << 10, relaxed);
-        h.decay_ms.store(memory.decay, relaxed);
-        h.pid_space.store(byway_sys::process::pid_space(), relaxed);
-        h.ring_bytes.store(memory.ring_bytes, relaxed);
-        h.holds.store(memory.holds, relaxed);
-        h.direct_from.store(memory.direct_from, relaxed);
-        h.may_promise.store(byway_folder::pipes::budget(), relaxed);
-        // ORDER: the rest of the header before the mark that makes it a domain.
-        h.magic.store(MAGIC, Ordering::Release);
+        let domain = map(&f, geometry)
+            .map_err(say)
+            .and_then(|d| describe(d, cache, cpus, settings).map(|()| d))
+            .inspect_err(|_| drop(fs::remove_file(&path)))?;
+        let memory = &settings.memory;
         if memory.preallocate > 0 {
             reclaim::preallocate(&user(domain), (memory.preallocate as usize) << 20);
         }
@@ -272,11 +218,76 @@ impl Drop for Run {
         drop(lock);
         // Only an empty folder goes.
         if let Some(dir) = self.path.parent()
-            && std::env::var_os("BYWAY_SHM").is_none()
+            && !environment::names_shm()
         {
             let _ = fs::remove_dir(dir);
         }
     }
+}
+
+/// Gives the new file `f` its size and maps it, as a domain that is not yet described.
+fn map(f: &File, geometry: Geometry) -> std::io::Result<Domain> {
+    f.set_len(geometry.bytes as u64)?;
+    // The header and tables are touched by everybody: reserve them now, so that a full folder is an error here.
+    let tables = geometry.reserved() as i64;
+    // SAFETY: our own fd.
+    let r = unsafe { libc::posix_fallocate(f.as_raw_fd(), 0, tables) };
+    if r != 0 {
+        return Err(std::io::Error::from_raw_os_error(r));
+    }
+    // SAFETY: a new shared mapping of the whole file; it stays for the life of the process.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            geometry.bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            f.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: mapped above.
+    Ok(unsafe { Domain::over(base.cast(), geometry.slabs) })
+}
+
+/// Writes into the header of `domain`, which nobody else has yet, what the runs that share it read there.
+fn describe(domain: Domain, cache: &Path, cpus: u32, settings: &Settings) -> Result<(), String> {
+    domain.lay_out();
+    domain.keep_out_of_cores();
+    let h = domain.header();
+    let dir = cache.as_os_str().as_bytes();
+    if dir.len() >= h.cache_dir.len() {
+        return Err("the cache folder's path is too long; set BYWAY_CACHE".into());
+    }
+    // SAFETY: nobody else has the file yet; the length was checked.
+    unsafe {
+        std::ptr::copy_nonoverlapping(dir.as_ptr(), h.cache_dir.as_ptr().cast_mut(), dir.len())
+    };
+    let relaxed = Ordering::Relaxed;
+    let flags = match settings.is_private() {
+        true => settings.forbidden(),
+        false => flags::SHARED,
+    };
+    h.flags.store(flags, relaxed);
+    members::enter(&domain, std::process::id());
+    h.creator.store(std::process::id(), relaxed);
+    h.cpus.store(cpus, relaxed);
+    h.cycles_per_us.store(cycles_per_us(), relaxed);
+    let (memory, pipes) = (&settings.memory, &settings.pipes);
+    h.low_kib.store(memory.low() << 10, relaxed);
+    h.high_kib.store(memory.high() << 10, relaxed);
+    h.decay_ms.store(memory.decay, relaxed);
+    h.pid_space.store(byway_sys::process::pid_space(), relaxed);
+    h.ring_bytes.store(pipes.ring_bytes(), relaxed);
+    h.holds.store(pipes.holds(), relaxed);
+    h.direct_from.store(pipes.direct_from(), relaxed);
+    h.may_promise.store(byway_folder::pipes::budget(), relaxed);
+    // ORDER: the rest of the header before the mark that makes it a domain.
+    h.magic.store(MAGIC, Ordering::Release);
+    Ok(())
 }
 
 /// Whether `dir` still leads to the folder `held`.
@@ -301,9 +312,4 @@ fn cycles_per_us() -> u32 {
     }
     let d = byway_sys::clock::now() - c;
     (d as u128 * 1000 / t.elapsed().as_nanos().max(1)) as u32
-}
-
-/// A C string, or a sentence.
-pub fn c_string(s: &std::ffi::OsStr) -> Result<CString, String> {
-    CString::new(s.as_bytes()).map_err(|_| format!("{} holds a NUL byte", s.to_string_lossy()))
 }

@@ -17,10 +17,12 @@ mod limit;
 mod members;
 mod object;
 mod output;
+mod prepare;
 mod report;
 mod rewrite;
 mod run;
 mod service;
+mod settings;
 mod stat;
 mod tell;
 

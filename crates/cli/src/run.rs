@@ -4,39 +4,32 @@
 //! Nothing stays behind: the domain's file goes with this process.
 //! Not here: what the command's signals and stops mean (child.rs), what the preload library does.
 use crate::domain::{self, Run};
-use crate::flags::Memory;
-use crate::library::{self, Named};
+use crate::library::Named;
+use crate::prepare::prepare;
 use crate::service::Service;
+use crate::settings::{Settings, environment};
 use crate::tell::tell;
-use crate::{child, executable, given, guard, limit, members, rewrite};
-use byway_mem::layout::flags;
+use crate::{child, executable, given, guard, limit, members};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs `command`; the result is the status to end with.
-pub fn run(
-    off: bool,
-    explain: bool,
-    mut forbidden: u32,
-    memory: &Memory,
-    command: &[OsString],
-) -> i32 {
-    if let Err(why) = memory.check() {
+pub fn run(off: bool, explain: bool, mut settings: Settings, command: &[OsString]) -> i32 {
+    if let Err(why) = settings.memory.check() {
         tell(&format!("run: {why}"));
         return 2;
     }
-    if std::env::var_os("BYWAY_RSEQ").is_some_and(|v| v == "off") {
-        forbidden |= flags::NO_RSEQ;
+    if environment::is_without_rseq() {
+        settings.forbid_rseq();
     }
-    if off || std::env::var_os("BYWAY").is_some_and(|v| v == "off") {
+    if off || environment::is_off() {
         return plain(command);
     }
     // A folder that the user named and that cannot be used is the user's mistake; the usual one is the machine's.
-    if std::env::var_os("BYWAY_SHM").is_some()
+    if environment::names_shm()
         && let Err(why) = domain::usable(&domain::folder())
     {
         tell(&why);
@@ -45,7 +38,7 @@ pub fn run(
     // What a preload library would keep from starting starts plainly.
     let refused = executable::refuses_preload(&command[0]);
     let carried = refused
-        .map_or_else(|| limit::as_error(|| prepare(forbidden, memory)), Err)
+        .map_or_else(|| limit::as_error(|| prepare(&settings)), Err)
         .and_then(|(run, cache, library)| carried(&run, &cache, &library, explain, command));
     carried.unwrap_or_else(|why| {
         if explain {
@@ -80,84 +73,6 @@ fn plain(command: &[OsString]) -> i32 {
     // SAFETY: no handler. The attempt has set the default, and nobody may read what is said now.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     failed_to_start(&command[0], &e)
-}
-
-/// The cache of rewritten texts.
-fn cache_folder() -> PathBuf {
-    let var = |n: &str| {
-        std::env::var_os(n)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
-    let dir = var("BYWAY_CACHE")
-        .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("byway")))
-        .or_else(|| var("HOME").map(|d| d.join(".cache/byway")))
-        .unwrap_or_else(|| {
-            // SAFETY: geteuid has no preconditions.
-            let uid = unsafe { libc::geteuid() };
-            std::env::temp_dir().join(format!("byway-{uid}"))
-        });
-    // The command may change its folder.
-    std::path::absolute(&dir).unwrap_or(dir)
-}
-
-/// libc and the dynamic loader, as this process has them loaded.
-pub fn own_objects() -> Vec<PathBuf> {
-    extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, all: *mut libc::c_void) -> i32 {
-        // SAFETY: the loader's for the time of the call; `all` is the list below.
-        let (name, all) = unsafe {
-            let name = std::ffi::CStr::from_ptr((*info).dlpi_name).to_bytes();
-            (OsStr::from_bytes(name), &mut *all.cast::<Vec<PathBuf>>())
-        };
-        let file = Path::new(name).file_name().map(OsStr::as_bytes);
-        if file.is_some_and(|f| f == b"libc.so.6" || f.starts_with(b"ld-linux")) {
-            all.push(name.into());
-        }
-        0
-    }
-    let mut all: Vec<PathBuf> = Vec::new();
-    // SAFETY: `note` takes what it is given; the list lives over the call.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut all).cast()) };
-    all
-}
-
-/// The cache's folder, found or made.
-///
-/// # Errors
-/// A sentence: what is wrong with it, and what to try.
-pub fn usable_cache() -> Result<PathBuf, String> {
-    let cache = cache_folder();
-    rewrite::folder(&cache).map_err(|e| bad_cache(&cache, &e))
-}
-
-fn bad_cache(cache: &Path, e: &std::io::Error) -> String {
-    format!(
-        "the cache {}: {e}; set BYWAY_CACHE to a folder of yours that nobody else can write",
-        cache.display()
-    )
-}
-
-/// Makes all that a run needs: the domain, the cache folder, the preload library.
-///
-/// # Errors
-/// A sentence: why nothing can be carried, and what to try.
-pub fn prepare(forbidden: u32, memory: &Memory) -> Result<(Run, PathBuf, Named), String> {
-    if byway_sys::process::address_space_is_limited() {
-        return Err(
-            "its address space is limited (ulimit -v): a domain would be most of it".into(),
-        );
-    }
-    let library = library::find()?;
-    let cache = usable_cache()?;
-    for path in own_objects() {
-        let found = rewrite::ensure(&cache, &path).map_err(|e| bad_cache(&cache, &e))?;
-        if let Some(why) = found {
-            return Err(format!("{} cannot be rewritten: {why}", path.display()));
-        }
-    }
-    let run = Run::obtain(&cache, forbidden, memory)?;
-    let library = Named::of(library, run.path())?;
-    Ok((run, cache, library))
 }
 
 fn carried(

@@ -72,7 +72,7 @@ impl Service {
         }
         if !std::mem::replace(&mut self.renewed, true) {
             // What every program maps. A short run does not take the time.
-            for object in crate::run::own_objects() {
+            for object in crate::rewrite::own_objects() {
                 let _ = crate::rewrite::renew(cache, &object);
             }
         }

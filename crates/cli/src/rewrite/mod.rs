@@ -11,6 +11,7 @@ mod headers;
 mod image;
 mod instruction;
 mod number;
+mod own;
 mod scan;
 mod table;
 mod text;
@@ -19,6 +20,7 @@ mod window;
 
 pub use cache::{ensure, renew, verify};
 pub use folder::folder;
+pub use own::own_objects;
 pub use scan::{Scan, scan};
 
 /// What an object is to us.

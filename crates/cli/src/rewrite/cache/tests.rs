@@ -2,6 +2,8 @@
 //!
 //! Not here: programs that run with a damaged cache (tests/harm/cache.py).
 use super::*;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -18,7 +20,7 @@ impl Folder {
 
     fn fifo(&self, name: &str) -> PathBuf {
         let path = self.0.join(name);
-        let c = crate::domain::c_string(path.as_os_str()).unwrap();
+        let c = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: a path.
         assert_eq!(unsafe { libc::mkfifo(c.as_ptr(), 0o600) }, 0);
         path
