@@ -47,3 +47,21 @@ fn help_fits_into_80_columns() {
     });
     assert!(wide.is_empty(), "{}", wide.join("\n"));
 }
+
+#[test]
+fn options_of_pipes_stand_under_their_heading() {
+    let mut all = commands();
+    all.build();
+    let run = all.find_subcommand("run").unwrap();
+    let under = |heading: &str| -> Vec<_> {
+        let own = run
+            .get_arguments()
+            .filter(|a| a.get_help_heading() == Some(heading));
+        own.filter_map(|a| a.get_long()).collect()
+    };
+    assert_eq!(under("Pipes"), ["pipe", "capacity"]);
+    assert_eq!(
+        under("Memory"),
+        ["memory", "private", "preallocate", "low", "high", "decay"]
+    );
+}
