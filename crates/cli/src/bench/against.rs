@@ -4,7 +4,7 @@
 //! measurement are refused with the names of what differs.
 //! Not here: the verdicts (lab, compare.rs).
 use super::flags::Gate;
-use super::session::Done;
+use super::outcome::Done;
 use byway_lab::compare::{self, Verdict};
 use byway_lab::record::Record;
 use byway_lab::table;

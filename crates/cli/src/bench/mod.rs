@@ -1,34 +1,31 @@
 //! `byway bench`: one part by itself and others that do the same in turn, in one table and, if wanted, one record.
 //!
 //! ```text
+//! outcome.rs   how a benchmark went, and its exit status
+//! baseline.rs  records that are saved by name
 //! flags.rs     what a benchmark may be told; net.rs: those of the network
+//! make.rs      each workload, from what it was told
+//! against.rs   two records, and the exit status that follows
 //! session.rs   runs any workload of the lab: cases, time, progress, tables, the record
 //! seeds.rs     all workloads, in the order of their sources
-//! baseline.rs  records kept by name
-//! against.rs   two records, and the exit status that follows
 //! ```
 //! Invariant: words that cannot be used, or a machine that cannot do it, end with status 2, a sentence and a remedy.
+//! Each of these files uses only files above it in the list.
 //! Not here: what is run and how it is counted (crate lab).
 mod against;
 mod baseline;
 pub mod flags;
+mod make;
 pub mod net;
+mod outcome;
 mod seeds;
 mod session;
 
-use byway_lab::mbuf::Mbuf;
-use byway_lab::native::Native;
-use byway_lab::net::ftp::Ftp;
-use byway_lab::net::netperf::workload::Netperf;
-use byway_lab::net::netpipe::workload::Netpipe;
-use byway_lab::pairs::pipeflex::Options;
-use byway_lab::pairs::start::Byway;
-use byway_lab::pairs::{self, Bench, Pairs};
-use byway_lab::workload::Workload;
-use byway_lab::workload::pipeline::Pipelines;
+use byway_lab::pairs::Bench;
 use clap::Subcommand;
 use flags::{Flex, Lines, Wanted};
-use session::Done;
+use make::{Made, between, itself, lines, mbuf, native};
+use outcome::status;
 use std::path::PathBuf;
 
 /// Measure one part by itself, against others that do the same
@@ -83,73 +80,9 @@ pub fn bench(what: &What) -> i32 {
     }
 }
 
-type Made = Result<Box<dyn Workload>, String>;
-
-/// This program, which is what a workload starts.
-fn itself() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|e| format!("it cannot find itself: {e}"))
-}
-
-fn mbuf(w: &Wanted) -> Made {
-    Ok(Box::new(Mbuf::new(w.places()?, w.quick)))
-}
-
-fn between(w: &Wanted, bench: Bench, flex: Option<Options>) -> Made {
-    let byway = Byway::new(&itself()?);
-    let mut plan = pairs::Plan::new(w.places()?, w.quick);
-    plan.flex = flex.unwrap_or(plan.flex);
-    plan.pipes = byway.pipes();
-    Ok(Box::new(Pairs::new(bench, plan, byway)))
-}
-
-fn native(w: &Wanted) -> Made {
-    Ok(Box::new(Native::new(w.places()?, w.quick)))
-}
-
-fn lines(w: &Wanted, size: u64) -> Made {
-    let byway = itself()?;
-    Ok(Box::new(Pipelines::new(&byway, w.places()?, size, w.quick)))
-}
-
-fn netpipe(w: &Wanted) -> Made {
-    let options = byway_lab::net::netpipe::Options::usual(w.quick);
-    let place = net::here(w, &itself()?)?;
-    Ok(Box::new(Netpipe::new(place, options, w.quick, &[])?))
-}
-
-fn netperf(w: &Wanted) -> Made {
-    let options = byway_lab::net::netperf::Options::usual(w.quick);
-    let place = net::here(w, &itself()?)?;
-    Ok(Box::new(Netperf::new(place, options, w.quick, &[])?))
-}
-
-fn ftp(w: &Wanted) -> Made {
-    let place = net::here(w, &itself()?)?;
-    Ok(Box::new(Ftp::new(
-        place,
-        net::megabytes(w.quick),
-        w.quick,
-        &[],
-    )?))
-}
-
 /// Makes a workload and runs it.
 fn one(w: &Wanted, make: impl FnOnce(&Wanted) -> Made) -> i32 {
     status(make(w).and_then(|mut workload| session::run(workload.as_mut(), w)))
-}
-
-/// The exit status, with the sentence that belongs to it.
-fn status(done: Result<Done, String>) -> i32 {
-    match done {
-        Ok(Done::Well) => 0,
-        Ok(Done::Wrong) => 1,
-        // As a shell has it of who ends by SIGINT.
-        Ok(Done::Interrupted) => 130,
-        Err(e) => {
-            eprintln!("byway: bench: {e}");
-            2
-        }
-    }
 }
 
 /// `byway demo`: the pipelines, so many counted runs of each.

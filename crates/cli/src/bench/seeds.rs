@@ -4,8 +4,9 @@
 //! preparations, those after it have less, and what it leaves they have more. A record of each in one folder.
 //! Not here: the workloads; the page that is made of the folder (`byway report`).
 use super::flags::{self, Wanted};
-use super::session::{self, Done};
-use super::{Made, between, ftp, lines, mbuf, native, netperf, netpipe};
+use super::make::{Made, between, ftp, lines, mbuf, native, netperf, netpipe};
+use super::outcome::Done;
+use super::session;
 use crate::output::{writable, written};
 use byway_lab::pairs::Bench;
 use byway_lab::{interrupt, table};

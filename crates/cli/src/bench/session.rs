@@ -4,6 +4,7 @@
 //! else goes to standard error; a progress bar only where somebody looks (indicatif draws none into a pipe).
 //! Not here: when a case ends (lab, runner.rs).
 use super::flags::Wanted;
+use super::outcome::Done;
 use super::{against, baseline};
 use crate::output::{writable, written};
 use byway_lab::child::Failure;
@@ -15,15 +16,6 @@ use byway_lab::{csv, interrupt, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// How it went.
-pub enum Done {
-    Well,
-    /// Outputs that should be the same differ, or a row is worse than it may be.
-    Wrong,
-    /// Ctrl-C: what was complete is shown and written.
-    Interrupted,
-}
 
 /// Steps of the bar.
 const STEPS: f64 = 1000.0;
