@@ -5,7 +5,8 @@
 //! Not here: the folder itself (folder.rs); what is in a file (image.rs); whether a process has that very object mapped (the preload
 //! library).
 use super::folder::is_trusted;
-use super::{Object, image, verdict};
+use super::image;
+use super::verdict::{Object, verdict};
 use byway_sys::cached::VERSION;
 use byway_sys::process;
 use std::fs::{self, File, OpenOptions};

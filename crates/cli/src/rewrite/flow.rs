@@ -7,7 +7,7 @@
 //! parts of a function that jump into each other are followed as one.
 //! Not here: what is done with a system call (scan.rs).
 use super::functions::Function;
-use super::instruction::{branch_target, ends, is_call, is_ordinary, is_padding, may_end};
+use super::instruction::{branch_target, ends, is_call, is_ordinary, may_end};
 use super::text::Text;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -316,7 +316,7 @@ impl Walk<'_> {
             self.doubt(second.ip(), "instructions that overlap");
         }
         for (from, to) in gaps {
-            if !is_padding(self.text, from, to) {
+            if !self.text.is_padding(from, to) {
                 self.doubt(from, "bytes that nothing leads to");
             }
         }

@@ -2,8 +2,7 @@
 //!
 //! Invariant: nothing here looks at more than the instruction itself.
 //! Not here: the flow of a function (flow.rs), tables (table.rs).
-use super::text::Text;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// Whether control never goes on behind `i`.
 pub fn ends(i: &Instruction) -> bool {
@@ -55,18 +54,9 @@ pub fn is_ordinary(i: &Instruction) -> bool {
     !far && (!i.is_privileged() || i.mnemonic() == Mnemonic::Hlt)
 }
 
-/// Whether [from, to) is only what assemblers and compilers fill with: nops, traps, zeros.
-pub fn is_padding(text: &Text, from: u64, to: u64) -> bool {
-    let part = &text.code[(from - text.low) as usize..(to - text.low) as usize];
-    if part.iter().all(|&b| b == 0) || part.iter().all(|&b| b == 0xcc) {
-        return true;
-    }
-    Decoder::with_ip(64, part, from, DecoderOptions::NONE)
-        .iter()
-        .all(|i| {
-            matches!(i.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2)
-                || is_empty_move(&i)
-        })
+/// Whether assemblers and compilers fill with `i`.
+pub fn is_filler(i: &Instruction) -> bool {
+    matches!(i.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2) || is_empty_move(i)
 }
 
 /// `xchg ax, ax`, `lea 0(rsi), rsi` and the like, with which older assemblers fill.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: only what is proven to be code is changed; an object with a doubt is not rewritten at all.
 //! Not here: where the files are kept (folder.rs, cache.rs), mapping (the preload library does that), deciding about calls.
+mod branches;
 mod bridge;
 mod cache;
 mod flow;
@@ -15,6 +16,7 @@ mod own;
 mod scan;
 mod table;
 mod text;
+mod verdict;
 mod ways;
 mod window;
 
@@ -22,29 +24,7 @@ pub use cache::{ensure, renew, verify};
 pub use folder::folder;
 pub use own::own_objects;
 pub use scan::{Scan, scan};
-
-/// What an object is to us.
-pub enum Object {
-    /// No site of interest: its cache file.
-    Clean(Vec<u8>),
-    /// The rewritten text, as a cache file, and how many sites it has.
-    Shadow(Vec<u8>, usize),
-    /// A site of interest cannot be rewritten, or the object is of a foreign kind.
-    Unable(String),
-}
-
-/// Says what the object with these bytes is.
-pub fn verdict(bytes: &[u8]) -> Object {
-    scan(bytes).map_or_else(Object::Unable, |s| object(&s))
-}
-
-/// What becomes of a scanned object.
-pub fn object(s: &Scan) -> Object {
-    if s.sites.is_empty() && s.bridge.is_none() {
-        return Object::Clean(image::note(0, "", &s.build_id));
-    }
-    image::build(s).map_or_else(Object::Unable, |v| Object::Shadow(v, s.sites.len()))
-}
+pub use verdict::{Object, object, verdict};
 
 #[cfg(test)]
 mod tests {

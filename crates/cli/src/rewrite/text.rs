@@ -2,10 +2,10 @@
 //!
 //! Invariant: what is found by its bytes alone (branches, addresses taken) may be more than there is, never less.
 //! Not here: the control flow of a function (flow.rs).
+use super::branches;
 use super::functions::{Function, Functions};
 use super::headers::{self, Elf};
-use super::instruction::{ends, is_ordinary};
-use super::ways;
+use super::instruction::{ends, is_filler, is_ordinary};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use object::Object;
 use std::cell::OnceCell;
@@ -66,12 +66,14 @@ impl<'a> Text<'a> {
 
     /// Every branch, or what looks like one: where it leads and where it stands, by the former.
     pub fn branches(&self) -> &[(u64, u64)] {
-        self.branches.get_or_init(|| ways::branches(self))
+        self.branches
+            .get_or_init(|| branches::all(self.code, self.low))
     }
 
     /// The addresses outside the text that it takes, or seems to, sorted.
     pub fn taken(&self) -> &[u64] {
-        self.taken.get_or_init(|| ways::taken(self))
+        self.taken
+            .get_or_init(|| branches::taken(self.file, self.code, self.low))
     }
 
     /// The pointer at `at`, whose bytes in the file are `word`.
@@ -94,6 +96,17 @@ impl<'a> Text<'a> {
             .iter()
             .all(|i| is_ordinary(i) && !ends(i))
             .then_some(insns)
+    }
+
+    /// Whether [from, to) is only what assemblers and compilers fill with: nops, traps, zeros.
+    pub fn is_padding(&self, from: u64, to: u64) -> bool {
+        let part = &self.code[(from - self.low) as usize..(to - self.low) as usize];
+        if part.iter().all(|&b| b == 0) || part.iter().all(|&b| b == 0xcc) {
+            return true;
+        }
+        Decoder::with_ip(64, part, from, DecoderOptions::NONE)
+            .iter()
+            .all(|i| is_filler(&i))
     }
 
     /// The functions that seem to jump into `f`, not to its start.

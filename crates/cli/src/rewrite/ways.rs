@@ -3,7 +3,8 @@
 //! Invariant: a doubt makes a way more, never one less: bytes that would be a branch or take an address count wherever they
 //! stand, unless they are proven to be the inner bytes of another instruction. So do loaded words that hold an address.
 //! Not here: the ways within the site's own function that go by a table (flow.rs).
-use super::headers::{bytes_at, file_range, segments};
+use super::branches::{long_target, short_target};
+use super::headers::{bytes_at, segments};
 use super::text::Text;
 use std::collections::BTreeSet;
 
@@ -43,7 +44,7 @@ pub fn into(text: &Text, zones: &[(u64, u64)], proofs: &impl Proofs) -> BTreeSet
         if let Some(to) = short.filter(|&to| !proofs.is_inner(at, to)) {
             found.insert(to);
         }
-        let Some((from, to)) = long_target(text, at) else {
+        let Some((from, to)) = long_target(text.code, text.low, at) else {
             continue;
         };
         if in_zone(to) && !proofs.is_inner(from, to) {
@@ -79,62 +80,6 @@ fn table<'a>(text: &'a Text, start: u64) -> impl Iterator<Item = u64> + 'a {
             start.wrapping_add_signed(distance.into())
         })
         .take_while(|&to| text.holds(to))
-}
-
-/// Every branch of the text, or what looks like one: where it leads within the text and where it stands, by the former.
-pub fn branches(text: &Text) -> Vec<(u64, u64)> {
-    let mut v = Vec::new();
-    for (k, w) in text.code.windows(2).enumerate() {
-        let at = text.low + k as u64;
-        if let Some(to) = short_target(at, w).filter(|&to| text.holds(to)) {
-            v.push((to, at));
-        }
-        if w[0] != 0x8d
-            && let Some((from, to)) = long_target(text, at)
-            && text.holds(to)
-        {
-            v.push((to, from));
-        }
-    }
-    v.sort_unstable();
-    v
-}
-
-/// The addresses outside the text that it takes, or seems to: sorted.
-pub fn taken(text: &Text) -> Vec<u64> {
-    let at = (text.low..text.high()).filter(|&at| text.byte(at) == 0x8d);
-    let mut v: Vec<u64> = at
-        .filter_map(|at| long_target(text, at))
-        .map(|(_, to)| to)
-        .filter(|&to| !text.holds(to) && file_range(text.file, to).is_some())
-        .collect();
-    v.sort_unstable();
-    v.dedup();
-    v
-}
-
-/// Where a short branch at `at` would lead.
-fn short_target(at: u64, w: &[u8]) -> Option<u64> {
-    matches!(w[0], 0xeb | 0x70..=0x7f | 0xe0..=0xe3)
-        .then(|| (at + 2).wrapping_add_signed(i64::from(w[1] as i8)))
-}
-
-/// Where a branch, or an instruction that takes an address, would lead with its distance behind the byte at `at`; and where
-/// that instruction begins.
-fn long_target(text: &Text, at: u64) -> Option<(u64, u64)> {
-    let k = (at - text.low) as usize;
-    let (from, n) = match *text.code.get(k..k + 2)? {
-        [0xe8 | 0xe9, _] => (at, 1),
-        [0x0f, 0x80..=0x8f] | [0xc7, 0xf8] => (at, 2),
-        [0x8d, modrm] if modrm & 0xc7 == 0x05 => (at, 2),
-        _ => return None,
-    };
-    let distance: [u8; 4] = text.code.get(k + n..k + n + 4)?.try_into().ok()?;
-    let next = at + n as u64 + 4;
-    Some((
-        from,
-        next.wrapping_add_signed(i32::from_le_bytes(distance).into()),
-    ))
 }
 
 /// Every 8-byte word that is loaded: addresses among them stand in relocations, symbols and tables.
