@@ -1,6 +1,34 @@
 //! `byway`: runs programs with their pipes carried through shared memory, and tells what a machine allows.
 //!
+//! Invariant: each room of this crate uses only rooms above it in the list below; a test sees to it (order.rs).
 //! Not here: the pipes themselves; this program only prepares and starts.
+
+// The rooms, the lowest first:
+//
+//   tell        a line on standard error
+//   output      files that an option names
+//   limit       a limit of file sizes as an error
+//   given       what this process was given and passes on
+//   child       the command while it runs
+//   guard       the service after a domain was cut off
+//   executable  a command's file
+//   library     the preload library's file
+//   settings    what a run is told: options and environment
+//   rewrite     objects, rewritten into a cache
+//   members     the runs that share a domain
+//   holders     the processes that hold a FIFO
+//   caller      this process as a user of a domain
+//   fifo        which FIFOs may be carried
+//   domain      a run's domain: made, described, removed
+//   service     what a run does for its domain
+//   prepare     all that a run needs before it starts
+//   run         the command `run`
+//   stat        the commands `stat` and `doctor --audit`
+//   object      the command `doctor --object`
+//   doctor      the command `doctor`
+//   report      the command `report`
+//   bench       the commands `bench` and `demo`
+//   flags       the command line, which starts all of them
 mod bench;
 mod caller;
 mod child;
@@ -16,6 +44,8 @@ mod library;
 mod limit;
 mod members;
 mod object;
+#[cfg(test)]
+mod order;
 mod output;
 mod prepare;
 mod report;
