@@ -73,6 +73,12 @@ backends() { python3 -c 'import json, sys
 r = json.load(open(sys.argv[1])); rows = [w for w in r["results"] if w["case"] == sys.argv[2] and w["statistic"] == "median"]
 print(*[w["backend"] for w in rows if w["median"] > 0 and w["n"] > 0])' "$@"; }
 pipes="auto base base-4k lp zc lp+zc kernel-64k kernel-1m vmsplice memcpy"
+# The backends that BACKEND is compared with, in each of the cases that were measured.
+compared() { # record, backend
+  python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+over = {c: " ".join(q["over"] for q in r["ratios"] if q["case"] == c and q["backend"] == sys.argv[2] and q["ratio"] > 0) for c in dict.fromkeys(w["case"] for w in r["results"])}
+print(len(over), *set(over.values()), sep=": ")' "$@"; }
 once() { # case, backends, words of bench
   local case=$1 wanted=$2; shift 2
   "$byway" bench "$@" --quick --runs 1 --json once.json "$case" >out 2>err; is "bench $*" $? 0; is "bench $*: nothing on standard error" "$(cat err)" ""
@@ -86,6 +92,12 @@ for cpus in "" "--cpus 1"; do
   for case in spin sleep; do once $case "byway-preload byway-core base lp zc lp+zc kernel kernel-1m vmsplice" lat-pipe $cpus; done
 done
 has "lat-pipe: over base" "$(cat out)" "lat-pipe, 1 CPU: % over base"
+# Every ratio that the README and the documents speak of, of every size, also where a size has only a second.
+"$byway" bench bw-pipe --quick --json all.json >out 2>err; is "bw-pipe --quick" $? 0
+for b in auto lp zc lp+zc; do is "bw-pipe --quick: $b over" "$(compared all.json $b)" "10: kernel-64k kernel-1m base base-4k memcpy"; done
+has "bw-pipe --quick: over the bound" "$(cat out)" "times as fast as memcpy"
+is "bw-pipe --quick: sizes with a bound" "$(awk '/times as fast as memcpy/ { t = NR } t && NR > t + 1 && NF == 6 && $1 ~ /^[0-9]+$/' out | wc -l)" 10
+is "bw-pipe --quick: no line of 80 columns" "$(awk 'length > 79' out)" ""
 # What stands for cat gives all of a file, and what copies it says so.
 seq 200000 >text; "$byway" pair-worker give "$PWD/text" | cmp - text; is "what is given" "${PIPESTATUS[*]}" "0 0"
 "$byway" pair-worker copy /nonexistent >out 2>err; is "a copy of nothing" $? 2; has "a copy of nothing" "$(cat err)" "pair-worker: No such file"

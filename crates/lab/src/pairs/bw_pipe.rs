@@ -34,7 +34,7 @@ pub(super) fn plain() -> [Backend; 4] {
         Backend::plain("kernel-64k", Kind::Pipe),
         Backend::plain("kernel-1m", Kind::Pipe1M),
         Backend::plain("vmsplice", Kind::Vmsplice),
-        Backend::plain("memcpy", Kind::Nothing),
+        Backend::plain(super::BOUND, Kind::Nothing),
     ]
 }
 

@@ -78,6 +78,8 @@ impl Backend {
 pub const BASE: &str = "base";
 /// The source's own base: a pipe of one page.
 pub const PAGE: &str = "base-4k";
+/// What bounds a pipe that copies its bytes once: one copy, and no pipe.
+pub const BOUND: &str = "memcpy";
 /// What `byway run --pipe` may know beside `auto`, and how it is told.
 pub const PIPES: [(&str, &[&str]); 5] = [
     (BASE, &["--pipe", "base"]),
@@ -427,8 +429,8 @@ impl Workload for Pairs {
     }
 }
 
-/// Who is compared with whom: all with the kernel's, the first of the kernel's with those that follow, and the variants of
-/// our pipe with its bases.
+/// The pairs of backends that have a ratio. All are compared with the kernel's, and the first of the kernel's with those
+/// that follow. The variants of our pipe are compared with its bases, and with what bounds it.
 fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
     let rank = |name: &str| bench.over().iter().position(|o| *o == name);
     let ours = |name: &str| name == bench.auto() || PIPES.iter().any(|p| p.0 == name);
@@ -440,7 +442,7 @@ fn compared(bench: Bench, names: &[&str]) -> Vec<(usize, usize)> {
             }
         }
     }
-    for base in [BASE, PAGE] {
+    for base in [BASE, PAGE, BOUND] {
         if let Some(base) = names.iter().position(|n| *n == base) {
             let bases = |name: &str| name == BASE || name == PAGE;
             let variants = (0..names.len()).filter(|&k| ours(names[k]) && !bases(names[k]));

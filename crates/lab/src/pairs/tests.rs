@@ -164,6 +164,7 @@ fn ratios_are_with_the_kernel_among_the_kernels_one_way_and_with_base() {
     };
     assert_eq!(over("base"), ["auto", "lp"]);
     assert_eq!(over("base-4k"), ["auto", "lp"]);
+    assert_eq!(over("memcpy"), ["auto", "lp"]);
     let kernels = ["auto", "base", "base-4k", "lp", "memcpy"];
     assert_eq!(over("kernel-64k"), kernels);
     // There the one without --pipe has another name.

@@ -6,9 +6,9 @@
 //!
 //! Source: published/pipe_linux_lse.csv, from "Pipe performance results" (Linux Scalability Effort).
 use super::text::short;
-use super::{BASE, Bench, PAGE, lat_pipe};
+use super::{BASE, BOUND, Bench, PAGE, lat_pipe};
 use crate::published::{self, Table};
-use crate::record::{Ratio, Record};
+use crate::record::{Ratio, Record, Row};
 
 /// What is said of the published figures in the record.
 pub const SOURCE: &str = "published figures: percent over a base kernel of Linux 2.5, before 2004; LP: large pipes, ZC: zero copy \
@@ -54,7 +54,41 @@ pub fn table(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
         lines.push(String::new());
         lines.extend(over(record, bench, cpus, PAGE));
     }
+    let bound = bound(record, bench, cpus);
+    if !bound.is_empty() {
+        lines.push(String::new());
+        lines.extend(bound);
+    }
     lines
+}
+
+/// How many times as fast as their bound the variants are, in the cases that were measured; nothing where none was.
+fn bound(record: &Record, bench: Bench, cpus: usize) -> Vec<String> {
+    let line = |case: &str, of_bound: &str, ours: &mut dyn Iterator<Item = String>| {
+        let ours: String = ours.map(|c| format!("{c:>6}")).collect();
+        format!("{case:<7}{of_bound:>12}{ours}")
+    };
+    let (metric, unit, _) = bench.metric("");
+    let what = if cpus == 1 { "1 CPU" } else { "2 CPUs" };
+    let mut lines = vec![
+        format!("{}, {what}: times as fast as {BOUND}", bench.name()),
+        line(
+            "",
+            &format!("{BOUND} {unit}"),
+            &mut OURS.into_iter().chain(["auto"]).map(String::from),
+        ),
+    ];
+    let measured = |r: &&Row| r.backend == BOUND && r.metric == metric;
+    for row in record.results.iter().filter(measured) {
+        let ratio = |b: &str| {
+            let mut all = record.ratios.iter();
+            let found = all.find(|q| q.case == row.case && q.backend == b && q.over == BOUND);
+            found.map_or("-".into(), |q| short(q.ratio))
+        };
+        let ours = OURS.into_iter().chain([bench.auto()]).map(ratio);
+        lines.push(line(&row.case, &short(row.median), &mut { ours }));
+    }
+    if lines.len() == 2 { vec![] } else { lines }
 }
 
 fn over(record: &Record, bench: Bench, cpus: usize, base: &str) -> Vec<String> {
@@ -164,6 +198,24 @@ mod tests {
                 assert!(l.len() < 80, "{l}");
             }
         }
+    }
+
+    #[test]
+    fn ours_are_compared_with_their_bound_where_it_was_measured() {
+        let mut r = Record::new("bw-pipe");
+        let of = |v: f64| vec![vec![v]];
+        r.row("65536", BOUND, ("rate", "MB/s", None), &of(15_100.0));
+        for (b, v) in [("lp+zc", 24_009.0), ("auto", 7550.0)] {
+            let (new, old) = ((b, &of(v)[..]), (BOUND, &of(15_100.0)[..]));
+            r.ratio("65536", "rate", Better::More, new, old);
+        }
+        let all = table(&r, Bench::BwPipe, 2);
+        let lines = &all[all.len() - 3..];
+        assert_eq!(lines[0], "bw-pipe, 2 CPUs: times as fast as memcpy");
+        let cells: Vec<_> = lines[2].split_whitespace().collect();
+        assert_eq!(cells, ["65536", "15100", "-", "-", "1.59", "0.50"]);
+        assert_eq!(lines[1].len(), lines[2].len(), "columns are aligned");
+        assert!(lines.iter().all(|l| l.len() < 80));
     }
 
     #[test]
