@@ -157,6 +157,21 @@ fi
 mkdir byway; "$byway" bench native --quick --runs 1 python-64 >out 2>err
 is "a clone beside us" "$(grep -c Traceback err)" 0; rmdir byway
 
+# What native would be compared with and is not here is named with its remedy before anything is measured.
+mkdir alone broken; cp "$byway" alone/; echo >broken/libzmq.so.5; printf '#!/bin/sh\nexit 1\n' >alone/python3; chmod +x alone/python3
+native() { LD_LIBRARY_PATH=$work/broken PATH=$work/alone:$PATH "$work/alone/byway" bench native --quick --runs 1 oneway-64 python-64 >out 2>err; }
+missing() { # what
+  local said; said=$(sed '/^case /,$d' out | tr -s ' \n' ' ')
+  has "$1: iceoryx2" "$said" "left out: byway-iceoryx2 is not in $work/alone; build it with \`make comparators\`"
+  has "$1: ZeroMQ" "$said" "left out: libzmq.so.5 is not here, or not of 4.3; install it (Debian: apt-get install libzmq5)"
+  has "$1: Python" "$said" "left out: python3 is not on the PATH, or does not run; install it"
+  has "$1: the wheel" "$said" "left out: python3 cannot import byway; install the wheel into an environment of your own"
+}
+native; is "native alone" $? 0; missing "native alone"; is "native alone: rows" "$(awk '$1 == "oneway-64" { print $2 }' out | paste -sd ' ')" "byway unix kernel-pipe"
+is "native alone: no line of 80 columns" "$(awk 'length > 79' out)" ""
+# Where nothing is measured at all they are named as well.
+BYWAY=off native; is "native, which may not begin" $? 2; missing "native, which may not begin"; is "native, which may not begin: rows" "$(grep -c '^oneway' out)" 0
+
 # Ctrl-C: the first keeps what is complete, says so, and leaves no child; the record is partial.
 "$byway" bench lat-pipe --quick --time 600 --width 0.01 --json partial.json >out 2>err & p=$!
 for _ in $(seq 100); do pgrep -P $p >/dev/null && break; sleep 0.05; done

@@ -88,6 +88,7 @@ pub fn measure(
     record.affinity = workload.cpus();
     record.limit(&limits);
     interrupt::watch().map_err(|e| format!("Ctrl-C cannot be waited for: {e}"))?;
+    let looked = look(workload, &mut record, &cases, say);
     let whole = workload_weight(workload, &cases);
     // Rounds that have to be take what they take.
     let time = match limits.sure {
@@ -100,7 +101,7 @@ pub fn measure(
     bar.set_message("getting ready");
     bar.tick();
     let mut watch = Watch::begin(&record.affinity);
-    match workload.prepare(&mut record, &cases) {
+    match looked.and_then(|()| workload.prepare(&mut record, &cases)) {
         // Before there is anything.
         Err(Failure::Interrupted) => record.partial = true,
         done => done.map_err(|e| e.to_string())?,
@@ -143,6 +144,22 @@ pub fn measure(
     let tables = workload.tables(&mut record, &cases);
     tables.iter().for_each(|l| say(l));
     Ok(record)
+}
+
+/// Says what the cases would be compared with and is not here, before minutes are spent without it; the record says so too.
+fn look(
+    workload: &mut dyn Workload,
+    record: &mut Record,
+    cases: &[String],
+    say: &dyn Fn(&str),
+) -> Result<(), Failure> {
+    for why in workload.look(record, cases)? {
+        table::wrapped("left out:", &why)
+            .iter()
+            .for_each(|l| say(l));
+        record.notes.push(format!("left out: {why}"));
+    }
+    Ok(())
 }
 
 fn workload_weight(workload: &dyn Workload, cases: &[String]) -> f64 {

@@ -11,7 +11,8 @@
 //! python-1m   1 MiB the same way                                     us each
 //! ```
 //! Invariant: each run of a backend is in new processes, on the CPUs of a pair; records that are not those that were sent
-//! make the record of the measurement wrong. A backend whose program or library is not here is left out, and a note says so.
+//! make the record of the measurement wrong. A backend whose program or library is not here is left out, and
+//! named with the remedy before anything is measured.
 //! Not here: unmodified programs (pairs), whose turn it is (runner.rs), the command line.
 pub mod apart;
 pub mod case;
@@ -121,8 +122,8 @@ impl Native {
         native::why_not_carried().map_or(Ok(()), |why| Err(Failure::Said(why)))
     }
 
-    /// Finds out what is here of what these cases need.
-    fn look(&mut self, record: &mut Record, cases: &[Case]) -> Result<(), Failure> {
+    /// Finds out what is here of what these cases need. The result says of all else why it is not here.
+    fn find(&mut self, record: &mut Record, cases: &[Case]) -> Result<Vec<String>, Failure> {
         let all = cases
             .iter()
             .flat_map(|&c| c.backends().iter().map(move |&k| (c, k)));
@@ -133,14 +134,15 @@ impl Native {
             match need.found() {
                 Ok(said) => record.notes.extend(said),
                 Err(Failure::Said(why)) => {
-                    record.notes.push(format!("left out: {why}"));
                     self.absent.insert(need, why);
                 }
                 Err(e) => return Err(e),
             }
         }
-        self.nothing(cases)
-            .map_or(Ok(()), |why| Err(Failure::Said(why.clone())))
+        match self.nothing(cases) {
+            Some(why) => Err(Failure::Said(why.clone())),
+            None => Ok(self.absent.values().cloned().collect()),
+        }
     }
 
     /// If none of these cases can be measured: why the first cannot.
@@ -240,10 +242,13 @@ impl Workload for Native {
         Case::of(case).map_or(1.0, Case::weight)
     }
 
-    fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
+    fn look(&mut self, record: &mut Record, cases: &[String]) -> Result<Vec<String>, Failure> {
         let cases: Vec<_> = cases.iter().filter_map(|c| Case::of(c)).collect();
+        self.find(record, &cases)
+    }
+
+    fn prepare(&mut self, record: &mut Record, _: &[String]) -> Result<(), Failure> {
         place::sweep();
-        self.look(record, &cases)?;
         Native::join()?;
         let runs = if self.quick { 100 } else { 1000 };
         let apart = child::isolated(LIMIT, || pair::nothing(&self.cpus, runs))?;

@@ -16,7 +16,7 @@ fn every_record_arrives_by_every_way() {
     Native::join().unwrap();
     for cpus in places() {
         let mut native = Native::new(cpus, true);
-        native.look(&mut Record::new("native"), &Case::ALL).unwrap();
+        native.find(&mut Record::new("native"), &Case::ALL).unwrap();
         for case in Case::ALL {
             for kind in native.backends(case) {
                 let run = native.one(case, kind, 40, &mut vec![]).unwrap();
@@ -57,7 +57,10 @@ fn a_case_has_rows_and_ratios_and_the_table_fits() {
     let mut native = Native::new(machine::allowed(), true);
     let mut r = Record::new("native");
     let (id, rounds) = (Case::Oneway64k.id(), 2);
-    native.prepare(&mut r, &[id.into()]).unwrap();
+    let cases = [id.to_string()];
+    let left_out = native.look(&mut r, &cases).unwrap();
+    assert_eq!(left_out.len(), native.absent.len());
+    native.prepare(&mut r, &cases).unwrap();
     let limits = Limits {
         least: rounds,
         most: rounds,

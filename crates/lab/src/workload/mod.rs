@@ -28,6 +28,14 @@ pub trait Workload {
     fn missing(&self) -> Option<String> {
         None
     }
+    /// Once, before anything is measured: looks for the programs and libraries that these cases compare with. What is here
+    /// may be noted. What is not here is returned, a sentence each, with the remedy; its backends have no rows.
+    ///
+    /// # Errors
+    /// None of the cases can be measured.
+    fn look(&mut self, _record: &mut Record, _cases: &[String]) -> Result<Vec<String>, Failure> {
+        Ok(vec![])
+    }
     /// Once, before the cases: what the harness takes, notes.
     ///
     /// # Errors
