@@ -84,7 +84,10 @@ fn machine() -> i32 {
     );
     f.say(
         true,
-        &format!("process_vm_readv: {} (for direct writes)", vm_readv()),
+        &format!(
+            "process_vm_readv: {} (for writes that are copied once)",
+            vm_readv()
+        ),
     );
     let (cpus, time) = (
         byway_sys::process::allowed_cpus(),

@@ -5,8 +5,8 @@
 //! somebody opens it --------------------------> look again --one takes no part--> Unknown, its bytes to the kernel
 //! ```
 //! Invariant: a FIFO is Known only while an inotify watch of it, older than the look, tells of every open(2). The event
-//! of an open is there before that open returns; what its opener does in the moments until the service has acted finds
-//! the FIFO's order kept (docs/fifo.md). Whoever /proc does not show, another user, or a keeper of secrets, is such an opener for good.
+//! of an open is there before that open returns. Until the service has acted, an opener finds the FIFO's bytes in their
+//! order (docs/fifo.md). A process that /proc does not show stays unknown: another user's, or one that hides itself.
 //! Not here: reading and writing (crate pipe), entering FIFOs (crate preload, fifo.rs).
 use crate::caller::{me, user};
 use crate::{holders, members};
@@ -25,17 +25,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After a look that found somebody who takes no part the next one comes this much later, and twice as much after each
-/// that followed: who is between fork or exec and its first step soon does take part.
+/// After a look that found an outsider the next one comes this much later, and twice as much after each that followed: a
+/// process between fork or exec and its first step soon does take part.
 const AGAIN: Duration = Duration::from_millis(5);
 const MOST_DOUBLED: u32 = 7;
-/// Bytes that nobody takes for so long are the kernel's: whoever waits for them may be one whom /proc does not show.
+/// Bytes that nobody takes for so long are the kernel's: /proc may not show the process that waits for them.
 const UNREAD: Duration = Duration::from_millis(200);
 
 /// The FIFOs of a domain.
 pub struct Fifos {
     domain: Domain,
-    /// The file of the domain: who takes part has it mapped.
+    /// The file of the domain, which every participant has mapped.
     file: PathBuf,
     inotify: i32,
     state: Mutex<State>,
@@ -49,7 +49,7 @@ struct State {
     watches: HashMap<i32, (usize, (u64, u64))>,
     /// Slots that were looked at in vain: how often in a row, and when next.
     refused: HashMap<usize, (u32, Instant)>,
-    /// Slots with unread bytes: H, and since when it is that.
+    /// Slots with unread bytes: the head word, and since when it is that.
     unread: HashMap<usize, (u64, Instant)>,
     watcher: bool,
 }
@@ -96,7 +96,7 @@ impl Fifos {
                 h.prove.store(1, Relaxed);
                 continue;
             }
-            // Its reader may be one whom /proc does not show, who would find nothing in K.
+            // /proc may not show its reader, which would find nothing in the kernel lane.
             let is_read = ch.reader.0.name[0].load(Relaxed) != 0;
             let known = match is_read {
                 false => Err(Reason::Cold),

@@ -1,6 +1,6 @@
 //! `byway doctor --object`: what the rewriter makes of ELF objects, site by site, for those who want to check it.
 //!
-//! Invariant: it shows what a run would use; nothing is kept.
+//! Invariant: it shows what a run would use, and writes no file.
 //! Not here: the scan itself (rewrite/).
 use crate::rewrite::{self, Scan};
 use serde::Serialize;

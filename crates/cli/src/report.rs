@@ -1,6 +1,6 @@
 //! `byway report`: records as one page, and its plots as files.
 //!
-//! Invariant: an output is there as a whole or not at all (written beside, then renamed); a folder gives its records in the
+//! Invariant: an output is there as a whole or not at all (written under another name, then renamed); a folder gives its records in the
 //! order of the sources, then by name.
 //! Not here: the page (lab, report).
 use crate::output::writable;
@@ -44,7 +44,7 @@ pub fn report(w: &Wanted) -> i32 {
 }
 
 fn written(w: &Wanted) -> Result<String, String> {
-    place(writable(&beside(&w.output)), &w.output)?;
+    place(writable(&temporary(&w.output)), &w.output)?;
     let mut records = vec![];
     for from in &w.from {
         records.extend(read(from)?);
@@ -96,7 +96,7 @@ fn read(from: &Path) -> Result<Vec<Record>, String> {
 }
 
 /// Where a file is written before it is renamed; a device or a FIFO is written to itself, and stays what it is.
-fn beside(to: &Path) -> PathBuf {
+fn temporary(to: &Path) -> PathBuf {
     if to.metadata().is_ok_and(|m| !m.is_file()) {
         return to.into();
     }
@@ -106,11 +106,11 @@ fn beside(to: &Path) -> PathBuf {
 }
 
 fn whole(to: &Path, text: &str) -> Result<(), String> {
-    let beside = beside(to);
-    let written = std::fs::write(&beside, text);
-    let renamed = written.and_then(|()| match beside == to {
+    let new = temporary(to);
+    let written = std::fs::write(&new, text);
+    let renamed = written.and_then(|()| match new == to {
         true => Ok(()),
-        false => std::fs::rename(&beside, to),
+        false => std::fs::rename(&new, to),
     });
     place(renamed, to)
 }

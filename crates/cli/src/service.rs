@@ -29,7 +29,7 @@ const COLLECT: Duration = Duration::from_secs(1);
 
 /// What the service remembers from one turn to the next.
 pub struct Service {
-    /// Of each slot, T and H at the last turn: a channel that has moved since is not at rest.
+    /// Of each slot, the tail and the head word at the last turn: a channel that has moved since is not at rest.
     seen: Vec<(u64, u64)>,
     deaths: u32,
     fifos: Arc<Fifos>,
@@ -51,12 +51,12 @@ impl Service {
         }
     }
 
-    /// Takes over from a run that has ended: who opened FIFOs since then was seen by nobody.
+    /// Takes over from a run that has ended: nobody has seen the opens of FIFOs since then.
     pub fn begin(&self) {
         self.fifos.begin();
     }
 
-    /// The end of the service: who opens a FIFO from now on is not seen.
+    /// The end of the service: opens of FIFOs are not seen from now on.
     pub fn end(&self, served: bool) {
         if served {
             self.fifos.end();
@@ -140,7 +140,7 @@ impl Run {
     /// for a moment only if a FIFO is to be looked at again.
     pub fn rest(&self, serves: bool) {
         let h = self.domain.header();
-        // Whoever does not serve is not to wake for each question.
+        // A run that does not serve is not to wake for each question.
         let seen = if serves {
             h.scan_done.load(Ordering::Relaxed)
         } else {

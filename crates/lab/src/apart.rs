@@ -1,4 +1,4 @@
-//! A backend that lives in a program of its own, beside this one, so that what it needs is linked into nothing else.
+//! A backend that lives in a program of its own, in the folder of this one, so that what it needs is linked into nothing else.
 //!
 //! ```text
 //! byway bench ... --words--> byway-mimalloc, ... --fork--> the run, as that of any backend
@@ -30,11 +30,11 @@ pub fn answer(found: Result<Vec<f64>, Failure>) -> i32 {
     }
 }
 
-/// Where `program` is: beside this one, beside the folder of tests, or where `make install` has it.
+/// Where `program` is: in the folder of this one, in the one above (of a test), or where `make install` has it.
 ///
 /// # Errors
 /// It is not there: a sentence; `remedy` ends it.
-pub fn beside(program: &str, remedy: &str) -> Result<PathBuf, Failure> {
+pub fn find(program: &str, remedy: &str) -> Result<PathBuf, Failure> {
     let exe = std::env::current_exe()?;
     let folders = exe.ancestors().skip(1).take(2);
     let installed = exe.ancestors().nth(2).map(|d| d.join("lib/byway"));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_has_its_remedy() {
-        let why = beside("byway-nosuch", "build it").unwrap_err().to_string();
+        let why = find("byway-nosuch", "build it").unwrap_err().to_string();
         assert!(why.ends_with("; build it") && why.starts_with("byway-nosuch is not in /"));
     }
 

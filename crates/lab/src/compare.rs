@@ -8,7 +8,7 @@
 //! ```
 //! Invariant: figures are compared only if everything that makes them is the same, or the user said which difference is
 //! meant; a verdict is of all rows together: where nothing has changed, 95 of 100 comparisons find nothing.
-//! Not here: where baselines are kept (cli).
+//! Not here: where baselines are saved (cli).
 //!
 //! Two records are of two times. What differs between two times on an unchanged machine (where pages lie, what else runs)
 //! is in no interval of one record: that is what a threshold is for.

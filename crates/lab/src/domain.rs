@@ -1,7 +1,7 @@
 //! A domain of its own in anonymous memory: what `byway run` makes, but for its name.
 //!
 //! Invariant: the same layout, watermarks and decay; it goes with the last process that has it.
-//! Not here: a service beside it. What goes back to the machine, ordinary callers give back in passing.
+//! Not here: a service of the domain. What goes back to the machine, ordinary callers give back in passing.
 use crate::shared::Shared;
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC};

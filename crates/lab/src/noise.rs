@@ -301,7 +301,7 @@ fn wide(r: &Record, add: &mut dyn FnMut(Kind, String, String)) {
         let remedy = if more > 20.0 * spent {
             let widest = wide.iter().map(|(_, w)| *w).fold(0.0, f64::max);
             format!(
-                "more time would hardly do; quiet the machine, or accept a --width of {:.0}",
+                "more time would hardly do; end other programs, or accept a --width of {:.0}",
                 100.0 * widest
             )
         } else {
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    fn quiet() -> Record {
+    fn calm() -> Record {
         let mut r = Record::new("t");
         r.machine.governor = None;
         r.affinity = vec![0, 1];
@@ -401,12 +401,12 @@ mod tests {
 
     #[test]
     fn a_quiet_machine_has_no_warnings() {
-        assert!(kinds(&quiet()).is_empty());
+        assert!(kinds(&calm()).is_empty());
     }
 
     #[test]
     fn each_disturbance_has_its_warning() {
-        let mut r = quiet();
+        let mut r = calm();
         r.noise = Some(Noise {
             steal: 0.02,
             others: 0.5,
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn wide_intervals_are_told_with_the_time_that_they_need() {
-        let mut r = quiet();
+        let mut r = calm();
         let end = |case: &str, by, rounds, width| End {
             case: case.into(),
             by,

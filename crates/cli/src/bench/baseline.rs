@@ -3,7 +3,8 @@
 //! ```text
 //! $XDG_DATA_HOME/byway/baselines/NAME/WORKLOAD.json      (~/.local/share if XDG_DATA_HOME is not set)
 //! ```
-//! Invariant: a name cannot leave the folder; a baseline is there as a whole or not at all (written beside, then renamed).
+//! Invariant: a name cannot leave the folder; a baseline is there as a whole or not at all (written under
+//! another name, then renamed).
 //! Not here: what is compared (lab, compare.rs).
 //!
 //! Source: XDG Base Directory Specification 0.8.
@@ -40,7 +41,7 @@ fn place(folder: &Path, name: &str, workload: &str) -> PathBuf {
     folder.join(name).join(format!("{workload}.json"))
 }
 
-/// Keeps a record.
+/// Saves a record as a baseline.
 ///
 /// # Errors
 /// A sentence: it cannot be.
@@ -53,15 +54,15 @@ fn save_in(folder: &Path, name: &str, record: &Record) -> Result<PathBuf, String
         return Err("the record is partial and no baseline; measure again".into());
     }
     let to = place(folder, name, &record.workload);
-    let beside = to.with_extension("new");
+    let new = to.with_extension("new");
     let written = std::fs::create_dir_all(folder.join(name))
-        .and_then(|()| record.write(&beside))
-        .and_then(|()| std::fs::rename(&beside, &to));
-    kept(written, &to)?;
+        .and_then(|()| record.write(&new))
+        .and_then(|()| std::fs::rename(&new, &to));
+    with_remedy(written, &to)?;
     Ok(to)
 }
 
-/// Sees to it, before anything is measured, that a record can be kept.
+/// Sees to it, before anything is measured, that a record can be saved.
 ///
 /// # Errors
 /// A sentence: it cannot be.
@@ -69,10 +70,10 @@ pub fn ready(name: &str, workload: &str) -> Result<(), String> {
     let folder = folder()?;
     let to = place(&folder, name, workload);
     let made = std::fs::create_dir_all(folder.join(name));
-    kept(made.and_then(|()| writable(&to.with_extension("new"))), &to)
+    with_remedy(made.and_then(|()| writable(&to.with_extension("new"))), &to)
 }
 
-fn kept(done: std::io::Result<()>, to: &Path) -> Result<(), String> {
+fn with_remedy(done: std::io::Result<()>, to: &Path) -> Result<(), String> {
     done.map_err(|e| {
         format!(
             "{}: {e}; set XDG_DATA_HOME to a folder of yours",
@@ -81,7 +82,7 @@ fn kept(done: std::io::Result<()>, to: &Path) -> Result<(), String> {
     })
 }
 
-/// One that was kept.
+/// A baseline that was saved.
 ///
 /// # Errors
 /// A sentence: there is none.
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_again() {
+    fn what_is_saved_is_found_again() {
         let dir = std::env::temp_dir().join(format!("byway-baseline-{}", std::process::id()));
         let mut r = Record::new("fifo");
         let to = save_in(&dir, "main", &r).unwrap();

@@ -48,10 +48,10 @@ pub struct Wanted {
     /// Write all samples here as comma-separated values
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Keep the record under this name, to compare later ones with
+    /// Save the record under this name, to compare later ones with
     #[arg(long, value_name = "NAME", value_parser = baseline::name)]
     pub save_baseline: Option<String>,
-    /// Compare with the record that was kept under this name
+    /// Compare with the record that was saved under this name
     #[arg(long, value_name = "NAME", value_parser = baseline::name)]
     pub baseline: Option<String>,
     #[command(flatten)]

@@ -48,11 +48,11 @@ const ALL: [Entry; 11] = [
     ("its other half: NetPIPE", netpipe),
     ("Benchmarks für Networking Stack (Haiku, 2008)", netperf),
     ("Benchmarks für Networking Stack", ftp),
-    ("beside them: one byte (lmbench)", |w| {
+    ("added here: one byte (lmbench)", |w| {
         between(w, Bench::LatPipe, None)
     }),
-    ("beside them: records (the native library)", native),
-    ("beside them: whole pipelines", |w| {
+    ("added here: records (the native library)", native),
+    ("added here: whole pipelines", |w| {
         lines(w, flags::size(w.quick))
     }),
 ];

@@ -34,7 +34,7 @@ pub fn run(workload: &mut dyn Workload, w: &Wanted) -> Result<Done, String> {
             println!("{s}");
         }
     };
-    // What cannot be compared, or kept, is said before it is measured.
+    // What cannot be compared, or saved, is said before it is measured.
     let baseline = w.compared_with(workload.name())?;
     for (to, option) in [(&w.json, "--json"), (&w.csv, "--csv")] {
         if let Some(to) = to {

@@ -1,7 +1,7 @@
-//! The folder of rewritten texts: one file an object, kept from run to run.
+//! The folder of rewritten texts: one file an object, which later runs use again.
 //!
-//! Invariant: a file is complete and nobody else can have written it, or it does not count and is made anew (written beside and
-//! renamed). Its name is the identity of the object it was made from: a changed object is a new name.
+//! Invariant: a file is complete and nobody else can have written it, or it does not count and is made anew (written under
+//! another name, then renamed). Its name is the identity of the object it was made from: a changed object is a new name.
 //! Not here: the folder itself (folder.rs); what is in a file (image.rs); whether a process has that very object mapped (the preload
 //! library).
 use super::folder::is_trusted;
@@ -61,7 +61,7 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
     let name = name_of(&m);
     let file = dir.join(&name);
     // All of it is read now and then (`renew`), and by `byway doctor`: at each start that would take a sixteenth of its time.
-    if let Some(found) = kept(&file, image::begun) {
+    if let Some(found) = valid(&file, image::begun) {
         return Ok(found.unable());
     }
     let bytes = unchanged(&mut object, &m)?;
@@ -91,7 +91,7 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
 /// Reading the object or writing the cache failed.
 pub fn renew(dir: &Path, path: &Path) -> Result<()> {
     let file = dir.join(name_of(&regular(path)?.metadata()?));
-    if kept(&file, image::begun).is_some() && kept(&file, image::whole).is_none() {
+    if valid(&file, image::begun).is_some() && valid(&file, image::whole).is_none() {
         fs::remove_file(&file)?;
     }
     ensure(dir, path).map(|_| ())
@@ -124,7 +124,7 @@ fn regular(path: &Path) -> Result<File> {
 type Check = fn(File, u64) -> Option<image::Found>;
 
 /// What the cache file at `path` says, if it counts.
-fn kept(path: &Path, check: Check) -> Option<image::Found> {
+fn valid(path: &Path, check: Check) -> Option<image::Found> {
     let f = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -207,7 +207,7 @@ pub fn verify(dir: &Path) -> Verified {
         if !name.to_str().is_some_and(is_current) {
             continue;
         }
-        let n = if kept(&e.path(), image::whole).is_some() {
+        let n = if valid(&e.path(), image::whole).is_some() {
             &mut v.whole
         } else if fs::remove_file(e.path()).is_ok() {
             &mut v.removed

@@ -81,12 +81,12 @@ pub fn is_trusted(uid: u32) -> bool {
 
 /// The names that a path goes through, the last first.
 fn names(path: &Path) -> Vec<OsString> {
-    let kept = path.components().rev().filter_map(|c| match c {
+    let names = path.components().rev().filter_map(|c| match c {
         Component::Normal(n) => Some(n.to_owned()),
         Component::ParentDir => Some("..".into()),
         _ => None,
     });
-    kept.collect()
+    names.collect()
 }
 
 /// What is called `name` in folder `at`, a link itself and not what it leads to.

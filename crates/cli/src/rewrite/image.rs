@@ -29,7 +29,7 @@ const STUB_OFF: usize = 48;
 const CHECKSUM: usize = 72;
 /// Where the header has the build-id's length, and the build-id.
 const BUILD_ID: usize = 80;
-/// Longest build-id that is kept; of a longer one the beginning.
+/// Longest build-id that is stored; of a longer one the beginning.
 const BUILD_ID_MOST: usize = 32;
 /// Length of the head. Its last word is its sum.
 const HEAD: usize = 8 * cached::WORDS;

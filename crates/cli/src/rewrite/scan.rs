@@ -83,7 +83,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     }
     let code = bytes_of(bytes, off, size).ok_or("its text lies outside the file")?;
     let pad = vaddr % 4096;
-    // What lies in the text's first and last page beside the text is mapped too.
+    // What else lies in the text's first and last page is mapped too.
     let last = ((off + size).next_multiple_of(4096)).min(bytes.len() as u64);
     let mut out = Scan {
         text: bytes_of(bytes, off - pad, last - (off - pad)).ok_or("its text lies outside")?,

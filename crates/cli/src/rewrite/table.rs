@@ -12,7 +12,7 @@ use iced_x86::{
 use std::collections::{BTreeSet, HashSet};
 
 /// Registers that a call leaves as they were (System V AMD64 ABI, 3.2.1).
-const KEPT: [Register; 6] = [
+const CALLEE_SAVED: [Register; 6] = [
     Register::RBX,
     Register::RBP,
     Register::R12,
@@ -86,7 +86,7 @@ impl Walk<'_> {
         let place = |start: u64| (start, label.unwrap_or(start));
         let starts = starts.into_iter().map(place);
         self.one_table(starts, load.size, limit)
-            // The register was kept in memory meanwhile.
+            // The register was spilled to memory meanwhile.
             .or_else(|| self.one_table(self.taken().map(place), load.size, limit))
     }
 
@@ -161,7 +161,7 @@ impl Walk<'_> {
                 let clobbered = matches!(
                     i.flow_control(),
                     FlowControl::Call | FlowControl::IndirectCall
-                ) && !KEPT.contains(&register);
+                ) && !CALLEE_SAVED.contains(&register);
                 let writes = info.info(i).used_registers().iter().any(|r| {
                     r.register().full_register() == register
                         && !matches!(r.access(), OpAccess::Read | OpAccess::CondRead)

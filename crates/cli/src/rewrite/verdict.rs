@@ -11,7 +11,7 @@ pub enum Object {
     Clean(Vec<u8>),
     /// The rewritten text, as a cache file, and how many sites it has.
     Shadow(Vec<u8>, usize),
-    /// A site of interest cannot be rewritten, or the object is of a foreign kind.
+    /// A site of interest cannot be rewritten, or the object is of another kind.
     Unable(String),
 }
 

@@ -52,7 +52,7 @@ pub fn serve<A: Allocator>(args: impl Iterator<Item = String>) -> i32 {
 /// # Errors
 /// It is not there: a sentence with the remedy.
 pub fn program(name: &str) -> Result<PathBuf, Failure> {
-    apart::beside(
+    apart::find(
         name,
         "build it with `make build`, or install it with `make install`",
     )

@@ -91,7 +91,7 @@ pub fn run<A: Allocator>(cpu: usize, bytes: usize, calm: Duration) -> Result<Vec
     let mut held = vec![[1usize; 2]; packets];
     let mut few = [0; HANDFUL + JUMBOS];
     let mut figures = Vec::with_capacity(4096);
-    // Kept to the end: a large block freed would change how the C library's heap gives back.
+    // Held to the end: a large block freed would change how the C library's heap gives back.
     let mut whole = Looker::new(None)?;
     let before = whole.bytes()?;
     let a = A::make(Room {

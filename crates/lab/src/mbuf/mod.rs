@@ -6,7 +6,7 @@
 //! pair-2    the same, two threads of a process on two CPUs       all
 //! cross     one process allocates, another frees                 those in shared memory
 //! scale-N   N processes, each 8 allocs then 8 frees              all
-//! burst     a rush, then 2 s of ordinary traffic: what is kept   all
+//! burst     a rush, then 2 s of ordinary traffic: what is held   all
 //! ```
 //! Invariant: each run of a backend is in a fresh process.
 //! Not here: whose turn it is (runner.rs), progress, tables (table.rs), the command line.
@@ -346,7 +346,7 @@ fn disturbed(record: &mut Record, case: &Case, runs: &[&[f64]]) {
     }
 }
 
-/// What `burst` has beside its metric: the curve of each run, the peak, and what is over the watermark at the end.
+/// What `burst` has besides its metric: the curve of each run, the peak, and what is over the watermark at the end.
 fn keep(record: &mut Record, backend: &Backend, curves: &[Curve], watermark: usize) {
     let (case, name) = (Case::Burst.id(), backend.name());
     let mut row = |metric: &str, f: &dyn Fn(&Curve) -> f64| {

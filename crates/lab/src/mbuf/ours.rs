@@ -1,7 +1,7 @@
 //! `mb_alloc`: our allocator (crate byway-mem) over a domain of its own, in anonymous memory.
 //!
 //! Invariant: the domain is what `byway run` makes but for its name and its size: the same layout, watermarks, decay.
-//! Not here: a service beside it. What goes back to the machine, ordinary callers give back in passing.
+//! Not here: a service of the domain. What goes back to the machine, ordinary callers give back in passing.
 use super::allocator::{Allocator, Local, Room};
 use super::domain;
 use super::shared::Shared;

@@ -214,7 +214,7 @@ impl Local for User {
 }
 
 impl Drop for User {
-    /// What the thread kept goes back.
+    /// What is in the thread's cache goes back.
     fn drop(&mut self) {
         for (ring, cache) in self.pool.rings.iter().zip(&self.caches) {
             if cache.len > 0 {

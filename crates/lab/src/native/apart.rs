@@ -60,7 +60,7 @@ pub fn serve(
 /// # Errors
 /// It is not built: a sentence with the remedy.
 pub fn program() -> Result<PathBuf, Failure> {
-    apart::beside("byway-iceoryx2", "build it with `make comparators`")
+    apart::find("byway-iceoryx2", "build it with `make comparators`")
 }
 
 /// One run by the program.

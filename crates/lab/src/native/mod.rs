@@ -49,7 +49,7 @@ pub struct Native {
     absent: BTreeMap<Needs, String>,
 }
 
-/// What a backend needs beside this program.
+/// What a backend needs besides this program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     Iceoryx2,

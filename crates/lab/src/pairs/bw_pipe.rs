@@ -28,7 +28,7 @@ pub fn backends(pipes: &[&'static str]) -> Vec<Backend> {
     v
 }
 
-/// What `grep` and `pipeflex` have beside our pipes as well.
+/// The backends that are not our pipes; `grep` and `pipeflex` have them as well.
 pub(super) fn plain() -> [Backend; 4] {
     [
         Backend::plain("kernel-64k", Kind::Pipe),

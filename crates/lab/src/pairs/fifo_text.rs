@@ -30,13 +30,13 @@ pub fn published(implementation: &str, cell: Cell) -> Option<f64> {
     })
 }
 
-/// Width of the column of a count: ours, and what stands beside.
+/// Width of the column of a count: on the left ours, on the right the published ones or ratios.
 const OURS: usize = 7;
-const BESIDE: [usize; 5] = [5, 6, 6, 6, 7];
+const RIGHT: [usize; 5] = [5, 6, 6, 6, 7];
 
 fn row(name: &str, left: impl Fn(usize) -> String, right: impl Fn(usize) -> String) -> String {
     let left: String = COUNTS.map(|c| format!("{:>OURS$}", left(c))).concat();
-    let right: String = (COUNTS.iter().zip(BESIDE))
+    let right: String = (COUNTS.iter().zip(RIGHT))
         .map(|(&c, w)| format!("{:>w$}", right(c)))
         .collect();
     format!("{name:<6}{left} |{right}").trim_end().to_string()
@@ -121,11 +121,11 @@ pub fn table(record: &Record) -> Vec<String> {
                 .find(|q| q.case == id && q.backend == backend && q.over == fifo::OVER[0]);
             found.map_or("-".into(), |q| short(q.ratio))
         };
-        let (name, beside) = match was {
+        let (name, right) = match was {
             Some((version, _)) => (format!("{backend} ({version})"), ELSEWHERE),
             None => (backend.into(), "times faster than kernel-fifo"),
         };
-        lines.push(format!("{:<41} | {beside}", format!("{name}, mean us")));
+        lines.push(format!("{:<41} | {right}", format!("{name}, mean us")));
         lines.push(row("", |c| c.to_string(), |c| c.to_string()));
         for size in SIZES {
             let name = format!("{size}B");

@@ -80,7 +80,7 @@ pub const BASE: &str = "base";
 pub const PAGE: &str = "base-4k";
 /// What bounds a pipe that copies its bytes once: one copy, and no pipe.
 pub const BOUND: &str = "memcpy";
-/// What `byway run --pipe` may know beside `auto`, and how it is told.
+/// What `byway run --pipe` may know besides `auto`, and how it is told.
 pub const PIPES: [(&str, &[&str]); 5] = [
     (BASE, &["--pipe", "base"]),
     (PAGE, &["--pipe", "base", "--capacity", "4K"]),
@@ -110,7 +110,7 @@ pub struct Plan {
     pub quick: bool,
     /// Of pipeflex.
     pub flex: Options,
-    /// What `byway run --pipe` knows here beside `auto`.
+    /// What `byway run --pipe` knows here besides `auto`.
     pub pipes: Vec<&'static str>,
 }
 

@@ -63,7 +63,7 @@ impl Byway {
         &self.path
     }
 
-    /// What `run --pipe` knows beside `auto`.
+    /// What `run --pipe` knows besides `auto`.
     pub fn pipes(&self) -> Vec<&'static str> {
         let help = Command::new(&self.path)
             .args(["run", "--help"])

@@ -113,12 +113,12 @@ fn over(record: &Record, bench: Bench, cpus: usize, base: &str) -> Vec<String> {
         &heads,
     );
     let width = base_of.find('|').unwrap_or(0);
-    let beside = if columns.is_empty() {
+    let right = if columns.is_empty() {
         "a trip in half the time: +100"
     } else {
         ELSEWHERE
     };
-    let mut lines = vec![format!("{head:<width$}| {beside}"), base_of];
+    let mut lines = vec![format!("{head:<width$}| {right}"), base_of];
     for name in &rows {
         let (metric, ..) = bench.metric(name);
         let of_base = record.find(name, base, metric);

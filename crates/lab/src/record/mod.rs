@@ -63,7 +63,7 @@ pub struct Record {
     /// Curves, if the workload has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// Of every row, beside the median; in percent.
+    /// Of every row, besides the median; in percent.
     #[serde(skip)]
     pub percentiles: Vec<f64>,
 }

@@ -243,9 +243,9 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
         // Its name, beside the drawing, where it hides nothing.
         let (wide, high) = chart.plotting_area().get_pixel_range();
         let (x, y) = (wide.end + 20, high.start + 12 + 20 * i as i32);
-        let beside = ("sans-serif", 13).into_text_style(&root);
-        let beside = beside.pos(Pos::new(HPos::Left, VPos::Center));
-        root.draw(&Text::new(line.name.clone(), (x + 12, y), beside))?;
+        let style = ("sans-serif", 13).into_text_style(&root);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+        root.draw(&Text::new(line.name.clone(), (x + 12, y), style))?;
         match i % 3 {
             0 => root.draw(&Circle::new((x, y), 4, fill))?,
             1 => root.draw(&TriangleMarker::new((x, y), 5, fill))?,

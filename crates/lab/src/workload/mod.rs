@@ -16,7 +16,7 @@ pub trait Workload {
     fn cases(&self) -> Vec<String>;
     /// CPUs that it uses.
     fn cpus(&self) -> Vec<usize>;
-    /// What defines it, beside the limits.
+    /// What defines it, besides the limits.
     fn parameters(&self) -> Parameters;
     /// Its limits if nobody wants others; the time is that of all cases together.
     fn usual(&self) -> Limits;

@@ -120,15 +120,15 @@ impl Options {
 pub fn work(way: Way, cpus: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
     let n = pair::apart(cpus);
     // Open for the life of the process, which is one run.
-    let kept = |pair: [socket2::Socket; 2]| Ends::Sockets(pair.map(IntoRawFd::into_raw_fd));
+    let sockets = |pair: [socket2::Socket; 2]| Ends::Sockets(pair.map(IntoRawFd::into_raw_fd));
     let ends = match way {
         Way::MbAlloc => return chain::work::<MbAlloc>(cpus, o),
         Way::Present => return chain::work::<Present>(cpus, o),
         Way::Malloc => return chain::work::<Malloc>(cpus, o),
         Way::Pipe => Ends::Links(Links::new(Kind::Pipe, n)?),
         Way::Core => Ends::Links(Links::new(Kind::Core, n)?),
-        Way::Unix => kept(socket::unix_pair(o.buffers)?),
-        Way::Tcp => kept(socket::tcp_pair(o.buffers)?),
+        Way::Unix => sockets(socket::unix_pair(o.buffers)?),
+        Way::Tcp => sockets(socket::tcp_pair(o.buffers)?),
     };
     between(&ends, cpus, o)
 }

@@ -115,7 +115,7 @@ impl Netpipe {
         self.setting.run(k, Work::Netpipe(way, o), bytes)
     }
 
-    /// Everything that the curves of a case say, beside the metric of the contest.
+    /// Everything that the curves of a case say, besides the metric of the contest.
     fn keep(
         &self,
         record: &mut Record,
