@@ -197,70 +197,24 @@ fn some(names: &[String]) -> String {
     }
 }
 
+/// Takes a warning: its kind, its text, its remedy.
+type Add<'a> = &'a mut dyn FnMut(Kind, String, &str);
+
 /// All that can be said of `r`.
 pub fn warnings(r: &Record) -> Vec<Warning> {
     let mut v = vec![];
-    let mut add = |kind, text: String, remedy: String| v.push(Warning { kind, text, remedy });
+    let mut add = |kind, text: String, remedy: &str| {
+        let remedy = remedy.into();
+        v.push(Warning { kind, text, remedy });
+    };
     if let Some(n) = &r.noise {
-        if n.steal > STEAL {
-            let text = format!(
-                "other guests of the host had {} of the CPUs' time",
-                percent(n.steal)
-            );
-            let remedy = "measure at another hour, or on a machine that is not shared; the ratios suffer less than the \
-                          figures, since neighbouring runs are disturbed alike";
-            add(Kind::Steal, text, remedy.into());
-        }
-        if n.others > OTHERS {
-            let text = format!(
-                "other programs had {} of the CPUs' time (load {:.1} at the start)",
-                percent(n.others),
-                n.load
-            );
-            let remedy = "end them (top shows them), or leave them a CPU with --cpus";
-            add(Kind::Others, text, remedy.into());
-        }
-        if n.switches > SWITCHES && r.affinity.len() > 1 {
-            let text = format!(
-                "a CPU was taken from a measured process {:.0} times in a second of its time",
-                n.switches
-            );
-            let remedy =
-                "end other programs; with many processes on few CPUs it is what is measured";
-            add(Kind::Switches, text, remedy.into());
-        }
-    }
-    if let Some(n) = r
-        .noise
-        .as_ref()
-        .and_then(|n| n.migrations)
-        .filter(|&n| n > MOVES)
-    {
-        let text = format!(
-            "measured processes were moved between CPUs {n:.0} times in a second of their time"
-        );
-        let remedy = "end other programs, or compare on one CPU: --cpus 1, or --pin";
-        add(Kind::Migrations, text, remedy.into());
-    }
-    if let Some(n) = &r.noise {
-        let shared = n.ipc.iter().filter(|i| i.part() < WHOLE);
-        let shared: Vec<_> = (shared
-            .map(|i| format!("CPU {}: {:.1}, at most {:.1}", i.cpu, i.median, i.most)))
-        .collect();
-        if !shared.is_empty() {
-            let text = format!(
-                "another hardware thread used units of our cores (additions in a cycle, between the runs: {})",
-                some(&shared)
-            );
-            let remedy = "leave it idle (lscpu -e: CPUs of one CORE), or, where it is another guest's, measure at another hour: \
-                          code of many instructions takes up to twice as long, waiting hardly longer, so ratios move too";
-            add(Kind::Smt, text, remedy.into());
-        }
+        taken(n, r.affinity.len(), &mut add);
+        shared(n, &mut add);
     }
     if let Some(g) = r.machine.governor.as_ref().filter(|g| *g != "performance") {
         let text = format!("the CPUs' frequency follows the load (governor {g})");
         let remedy = "as root: cpupower frequency-set -g performance";
-        add(Kind::Frequency, text, remedy.into());
+        add(Kind::Frequency, text, remedy);
     }
     let far = r
         .results
@@ -274,14 +228,68 @@ pub fn warnings(r: &Record) -> Vec<Warning> {
             some(&far)
         );
         let remedy = "look at --percentiles 5,50,95 and at the samples; there may be two ways in which it runs";
-        add(Kind::Outliers, text, remedy.into());
+        add(Kind::Outliers, text, remedy);
     }
     wide(r, &mut add);
     v
 }
 
+/// Of time on `cpus` CPUs that others had, and of processes that were moved.
+fn taken(n: &Noise, cpus: usize, add: Add) {
+    if n.steal > STEAL {
+        let text = format!(
+            "other guests of the host had {} of the CPUs' time",
+            percent(n.steal)
+        );
+        let remedy = "measure at another hour, or on a machine that is not shared; the ratios suffer less than the \
+                      figures, since neighbouring runs are disturbed alike";
+        add(Kind::Steal, text, remedy);
+    }
+    if n.others > OTHERS {
+        let text = format!(
+            "other programs had {} of the CPUs' time (load {:.1} at the start)",
+            percent(n.others),
+            n.load
+        );
+        let remedy = "end them (top shows them), or leave them a CPU with --cpus";
+        add(Kind::Others, text, remedy);
+    }
+    if n.switches > SWITCHES && cpus > 1 {
+        let text = format!(
+            "a CPU was taken from a measured process {:.0} times in a second of its time",
+            n.switches
+        );
+        let remedy = "end other programs; with many processes on few CPUs it is what is measured";
+        add(Kind::Switches, text, remedy);
+    }
+    if let Some(n) = n.migrations.filter(|&n| n > MOVES) {
+        let text = format!(
+            "measured processes were moved between CPUs {n:.0} times in a second of their time"
+        );
+        let remedy = "end other programs, or compare on one CPU: --cpus 1, or --pin";
+        add(Kind::Migrations, text, remedy);
+    }
+}
+
+/// Of cores whose other hardware thread was at work.
+fn shared(n: &Noise, add: Add) {
+    let shared = n.ipc.iter().filter(|i| i.part() < WHOLE);
+    let shared: Vec<_> = (shared
+        .map(|i| format!("CPU {}: {:.1}, at most {:.1}", i.cpu, i.median, i.most)))
+    .collect();
+    if !shared.is_empty() {
+        let text = format!(
+            "another hardware thread used units of our cores (additions in a cycle, between the runs: {})",
+            some(&shared)
+        );
+        let remedy = "leave it idle (lscpu -e: CPUs of one CORE), or, where it is another guest's, measure at another hour: \
+                      code of many instructions takes up to twice as long, waiting hardly longer, so ratios move too";
+        add(Kind::Smt, text, remedy);
+    }
+}
+
 /// Of intervals that are wider, or of fewer rounds, than they should be.
-fn wide(r: &Record, add: &mut dyn FnMut(Kind, String, String)) {
+fn wide(r: &Record, add: Add) {
     let wanted = r.limits.as_ref().map_or(f64::INFINITY, |l| l.width);
     let wide: Vec<_> = (r.ended.iter())
         .filter(|e| matches!(e.by, Ended::Time | Ended::Rounds))
@@ -310,7 +318,7 @@ fn wide(r: &Record, add: &mut dyn FnMut(Kind, String, String)) {
                 now - spent + more
             )
         };
-        add(Kind::Wide, text, remedy);
+        add(Kind::Wide, text, &remedy);
     }
     let few = r.ended.iter().filter(|e| (1..ENOUGH).contains(&e.rounds));
     let few: Vec<_> = few.map(|e| format!("{} {}", e.case, e.rounds)).collect();
@@ -319,11 +327,7 @@ fn wide(r: &Record, add: &mut dyn FnMut(Kind, String, String)) {
             "so few rounds that an interval covers less than 95 %: {}",
             some(&few)
         );
-        add(
-            Kind::Few,
-            text,
-            "give more --time, or leave out --quick".into(),
-        );
+        add(Kind::Few, text, "give more --time, or leave out --quick");
     }
 }
 

@@ -4,7 +4,8 @@
 //! Not here: what is drawn (plot.rs), tables (tables.rs).
 use super::tables::{escaped, figures, overview, published, ratios, table};
 use super::{Named, plot, short};
-use crate::record::{Ratio, Record};
+use crate::noise::Noise;
+use crate::record::{End, Ratio, Record};
 use crate::runner::Ended;
 use std::fmt::Write;
 
@@ -192,27 +193,39 @@ fn how(r: &Record) -> String {
         ));
     }
     if let Some(n) = &r.noise {
-        item(format!(
-            "meanwhile other guests had {} % of the CPUs' time, other programs {} %; load {} before; {} involuntary switches, {} moves between CPUs in a second of ours",
-            short(100.0 * n.steal),
-            short(100.0 * n.others),
-            short(n.load),
-            short(n.switches),
-            n.migrations.map_or("unknown".into(), short)
-        ));
-        for i in &n.ipc {
-            item(format!(
-                "between the runs CPU {} did {} additions in a cycle, at most {} ({} looks); less than at most: another hardware thread of its core was at work",
-                i.cpu,
-                short(i.median),
-                short(i.most),
-                i.looks
-            ));
-        }
+        meanwhile(n).into_iter().for_each(&mut item);
     }
     r.notes.iter().for_each(|n| item(escaped(n)));
     h.push_str("</ul>\n");
-    let row = |e: &crate::record::End| {
+    h.push_str(&ended(r));
+    h
+}
+
+/// What the machine did while the record was measured.
+fn meanwhile(n: &Noise) -> Vec<String> {
+    let mut v = vec![format!(
+        "meanwhile other guests had {} % of the CPUs' time, other programs {} %; load {} before; {} involuntary switches, {} moves between CPUs in a second of ours",
+        short(100.0 * n.steal),
+        short(100.0 * n.others),
+        short(n.load),
+        short(n.switches),
+        n.migrations.map_or("unknown".into(), short)
+    )];
+    for i in &n.ipc {
+        v.push(format!(
+            "between the runs CPU {} did {} additions in a cycle, at most {} ({} looks); less than at most: another hardware thread of its core was at work",
+            i.cpu,
+            short(i.median),
+            short(i.most),
+            i.looks
+        ));
+    }
+    v
+}
+
+/// How each case ended, as a table; nothing without cases.
+fn ended(r: &Record) -> String {
+    let row = |e: &End| {
         let by = match e.by {
             Ended::Width => "narrow enough",
             Ended::Time => "time spent",
@@ -228,17 +241,13 @@ fn how(r: &Record) -> String {
                 .map_or("–".into(), |w| format!("{} %", short(100.0 * w))),
         ]
     };
-    if !r.ended.is_empty() {
-        let heads = ["case", "ended", "rounds", "seconds", "widest interval"].map(String::from);
-        let rows: Vec<_> = r.ended.iter().map(row).collect();
-        h.push_str(&table(
-            "",
-            &format!("{}: how each case ended", r.workload),
-            &heads,
-            &rows,
-        ));
+    if r.ended.is_empty() {
+        return String::new();
     }
-    h
+    let heads = ["case", "ended", "rounds", "seconds", "widest interval"].map(String::from);
+    let rows: Vec<_> = r.ended.iter().map(row).collect();
+    let caption = format!("{}: how each case ended", r.workload);
+    table("", &caption, &heads, &rows)
 }
 
 /// The day of a time in seconds since 1970, UTC (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").

@@ -4,9 +4,11 @@
 //! Not here: what is shown (plot.rs).
 use super::plot::{Axis, Plot};
 use super::short;
+use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::error::Error;
 
 /// Colours that are told apart by those who see fewer (M. Okabe, K. Ito, 2008), and two more.
 const COLOURS: [RGBColor; 9] = [
@@ -151,7 +153,11 @@ pub fn draw(p: &Plot) -> Result<String, String> {
     Ok(text)
 }
 
-fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error::Error + 'a>> {
+type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'c, 'a> = ChartContext<'c, SVGBackend<'a>, Cartesian2d<Scale, Scale>>;
+type Drawn<'a> = Result<(), Box<dyn Error + 'a>>;
+
+fn into<'a>(text: &'a mut String, p: &'a Plot) -> Drawn<'a> {
     let points = || p.lines.iter().flat_map(|l| &l.points);
     let ys = points()
         .flat_map(|q| [q[1], q[2], q[3]])
@@ -185,14 +191,7 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
         .y_desc(&p.y.label)
         .draw()?;
     if slanted {
-        let style = ("sans-serif", 13).into_text_style(&root);
-        let style = style
-            .transform(FontTransform::Rotate270)
-            .pos(Pos::new(HPos::Right, VPos::Center));
-        for (i, name) in p.x.names.iter().enumerate() {
-            let (at, below) = chart.backend_coord(&(i as f64, y.low));
-            root.draw(&Text::new(name.clone(), (at, below + 10), style.clone()))?;
-        }
+        names_upwards(&root, &chart, &p.x.names, y.low)?;
     }
     if p.unity {
         let one = y.at(1.0);
@@ -201,58 +200,90 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Result<(), Box<dyn std::error:
             BLACK.mix(0.6),
         ))?;
     }
-    let many = p.lines.len() as f64;
-    for (i, line) in p.lines.iter().enumerate() {
-        let colour = if line.elsewhere {
-            ELSEWHERE
-        } else {
-            COLOURS[i % COLOURS.len()]
-        };
-        // Names have room beside each other.
-        let aside = if p.x.names.is_empty() {
-            0.0
-        } else {
-            0.6 * ((i as f64 + 0.5) / many - 0.5)
-        };
-        let place = |q: &[f64; 4], k: usize| (x.at(q[0]) + aside, y.at(q[k]));
-        if p.x.names.is_empty() {
-            let path = line.points.iter().map(|q| place(q, 1));
-            if line.elsewhere {
-                chart.draw_series(DashedLineSeries::new(path, 6, 4, colour.stroke_width(1)))?;
-            } else {
-                chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
-            }
-        }
-        let bars = line.points.iter().filter(|q| q[3] > q[2]);
-        chart.draw_series(
-            bars.map(|q| PathElement::new([place(q, 2), place(q, 3)], colour.mix(0.6))),
-        )?;
-        let size = if line.points.len() > 30 { 0 } else { 4 };
-        let at = line.points.iter().map(|q| place(q, 1));
-        let fill = colour.filled();
-        match i % 3 {
-            0 => chart.draw_series(at.map(|c| Circle::new(c, size, fill)))?,
-            1 => chart.draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?,
-            _ => chart.draw_series(at.map(|c| Cross::new(c, size, fill)))?,
-        };
-        let ring = line
-            .marked
-            .iter()
-            .map(|m| place(&[m[0], m[1], m[1], m[1]], 1));
-        chart.draw_series(ring.map(|c| Circle::new(c, 8, colour.stroke_width(2))))?;
-        // Its name, beside the drawing, where it hides nothing.
-        let (wide, high) = chart.plotting_area().get_pixel_range();
-        let (x, y) = (wide.end + 20, high.start + 12 + 20 * i as i32);
-        let style = ("sans-serif", 13).into_text_style(&root);
-        let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-        root.draw(&Text::new(line.name.clone(), (x + 12, y), style))?;
-        match i % 3 {
-            0 => root.draw(&Circle::new((x, y), 4, fill))?,
-            1 => root.draw(&TriangleMarker::new((x, y), 5, fill))?,
-            _ => root.draw(&Cross::new((x, y), 4, fill))?,
-        }
+    for i in 0..p.lines.len() {
+        line(&mut chart, p, i, &x, &y)?;
+        key(&root, &chart, p, i)?;
     }
     root.present()?;
+    Ok(())
+}
+
+/// Names of the horizontal axis, which are too many to stand in a row, from below the mark `low` on.
+fn names_upwards<'a>(
+    root: &Root<'a>,
+    chart: &Chart<'_, 'a>,
+    names: &[String],
+    low: f64,
+) -> Drawn<'a> {
+    let style = ("sans-serif", 13).into_text_style(root);
+    let style = style
+        .transform(FontTransform::Rotate270)
+        .pos(Pos::new(HPos::Right, VPos::Center));
+    for (i, name) in names.iter().enumerate() {
+        let (at, below) = chart.backend_coord(&(i as f64, low));
+        root.draw(&Text::new(name.clone(), (at, below + 10), style.clone()))?;
+    }
+    Ok(())
+}
+
+/// The colour of line `i`.
+fn colour(p: &Plot, i: usize) -> RGBColor {
+    match p.lines[i].elsewhere {
+        true => ELSEWHERE,
+        false => COLOURS[i % COLOURS.len()],
+    }
+}
+
+/// Line `i`: its path, its intervals, its markers, and the points that are looked for.
+fn line<'a>(chart: &mut Chart<'_, 'a>, p: &Plot, i: usize, x: &Scale, y: &Scale) -> Drawn<'a> {
+    let (line, colour) = (&p.lines[i], colour(p, i));
+    // Names have room beside each other.
+    let aside = if p.x.names.is_empty() {
+        0.0
+    } else {
+        0.6 * ((i as f64 + 0.5) / p.lines.len() as f64 - 0.5)
+    };
+    let place = |q: &[f64; 4], k: usize| (x.at(q[0]) + aside, y.at(q[k]));
+    if p.x.names.is_empty() {
+        let path = line.points.iter().map(|q| place(q, 1));
+        if line.elsewhere {
+            chart.draw_series(DashedLineSeries::new(path, 6, 4, colour.stroke_width(1)))?;
+        } else {
+            chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
+        }
+    }
+    let bars = line.points.iter().filter(|q| q[3] > q[2]);
+    chart
+        .draw_series(bars.map(|q| PathElement::new([place(q, 2), place(q, 3)], colour.mix(0.6))))?;
+    let size = if line.points.len() > 30 { 0 } else { 4 };
+    let at = line.points.iter().map(|q| place(q, 1));
+    let fill = colour.filled();
+    match i % 3 {
+        0 => chart.draw_series(at.map(|c| Circle::new(c, size, fill)))?,
+        1 => chart.draw_series(at.map(|c| TriangleMarker::new(c, size + 1, fill)))?,
+        _ => chart.draw_series(at.map(|c| Cross::new(c, size, fill)))?,
+    };
+    let ring = line
+        .marked
+        .iter()
+        .map(|m| place(&[m[0], m[1], m[1], m[1]], 1));
+    chart.draw_series(ring.map(|c| Circle::new(c, 8, colour.stroke_width(2))))?;
+    Ok(())
+}
+
+/// The name and marker of line `i`, beside the drawing, where they hide nothing.
+fn key<'a>(root: &Root<'a>, chart: &Chart<'_, 'a>, p: &Plot, i: usize) -> Drawn<'a> {
+    let (wide, high) = chart.plotting_area().get_pixel_range();
+    let (x, y) = (wide.end + 20, high.start + 12 + 20 * i as i32);
+    let style = ("sans-serif", 13).into_text_style(root);
+    let style = style.pos(Pos::new(HPos::Left, VPos::Center));
+    root.draw(&Text::new(p.lines[i].name.clone(), (x + 12, y), style))?;
+    let fill = colour(p, i).filled();
+    match i % 3 {
+        0 => root.draw(&Circle::new((x, y), 4, fill))?,
+        1 => root.draw(&TriangleMarker::new((x, y), 5, fill))?,
+        _ => root.draw(&Cross::new((x, y), 4, fill))?,
+    }
     Ok(())
 }
 
