@@ -51,6 +51,29 @@ fn machine() -> i32 {
         f.say(ok, &format!("rewriting {}: {text}", path.display()));
     }
     f.say(true, &format!("restartable sequences: {}", rseq()));
+    shared_memory(&mut f);
+    pipe_sizes(&mut f);
+    f.say(
+        true,
+        &format!(
+            "process_vm_readv: {} (for writes that are copied once)",
+            vm_readv()
+        ),
+    );
+    cpus(&mut f);
+    // Before the run's preparation, which mends those of its own objects.
+    if let Ok(cache) = prepare::usable_cache() {
+        verified(&cache, &mut f);
+    }
+    match limit::as_error(|| prepare::prepare(&Settings::default())) {
+        Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
+        Err(why) => f.say(false, &why),
+    }
+    i32::from(f.bad)
+}
+
+/// Whether there is room for the memory of a run.
+fn shared_memory(f: &mut Findings) {
     let folder = domain::folder();
     match room(folder.parent().unwrap_or(Path::new("/"))) {
         Some(mib) => f.say(
@@ -66,6 +89,10 @@ fn machine() -> i32 {
             &format!("shared memory {}: not there; set BYWAY_SHM to a folder of yours", folder.display()),
         ),
     }
+}
+
+/// Whether a pipe of the kernel can be made as large as a ring.
+fn pipe_sizes(f: &mut Findings) {
     let max: u64 = fs::read_to_string("/proc/sys/fs/pipe-max-size")
         .ok()
         .and_then(|s| s.trim().parse().ok())
@@ -82,13 +109,10 @@ fn machine() -> i32 {
             }
         ),
     );
-    f.say(
-        true,
-        &format!(
-            "process_vm_readv: {} (for writes that are copied once)",
-            vm_readv()
-        ),
-    );
+}
+
+/// How many CPUs this process may use, and the time of how many.
+fn cpus(f: &mut Findings) {
     let (cpus, time) = (
         byway_sys::process::allowed_cpus(),
         byway_folder::quota::cpus(),
@@ -100,15 +124,6 @@ fn machine() -> i32 {
         _ => "s".into(),
     };
     f.say(true, &format!("{cpus} CPU{how}"));
-    // Before the run's preparation, which mends those of its own objects.
-    if let Ok(cache) = prepare::usable_cache() {
-        verified(&cache, &mut f);
-    }
-    match limit::as_error(|| prepare::prepare(&Settings::default())) {
-        Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
-        Err(why) => f.say(false, &why),
-    }
-    i32::from(f.bad)
 }
 
 /// Looks at every file of the cache.

@@ -9,9 +9,10 @@ use super::outcome::Done;
 use super::session;
 use crate::output::{writable, written};
 use byway_lab::pairs::Bench;
+use byway_lab::workload::Workload;
 use byway_lab::{interrupt, table};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What it may be told.
@@ -23,6 +24,14 @@ pub struct Seeds {
     /// Write WORKLOAD.json of each into this folder, which is made
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+impl Seeds {
+    /// Where the record of a workload is written, if it is.
+    fn record(&self, name: &str) -> Option<PathBuf> {
+        let dir = self.out.as_ref()?;
+        Some(dir.join(format!("{name}.json")))
+    }
 }
 
 type Entry = (&'static str, fn(&Wanted) -> Made);
@@ -78,31 +87,7 @@ fn share(left: f64, usual: &[f64]) -> f64 {
 /// A sentence: what could not be measured.
 pub fn run(s: &Seeds) -> Result<Done, String> {
     let w = &s.wanted;
-    if w.json.is_some() || w.csv.is_some() {
-        return Err(
-            "there is a record of each workload; give --out DIR instead of --json or --csv".into(),
-        );
-    }
-    let mut all = vec![];
-    for (document, make) in ALL {
-        all.push((document, make(w)?));
-    }
-    let names = all.iter().map(|(_, m)| m.name().to_string()).collect();
-    let chosen = w.chosen(names)?;
-    all.retain(|(_, m)| chosen.iter().any(|c| c == m.name()));
-    let record = |name: &str| s.out.as_ref().map(|d| d.join(format!("{name}.json")));
-    if let Some(dir) = &s.out {
-        written(std::fs::create_dir_all(dir), dir, "--out")?;
-    }
-    for to in all.iter().filter_map(|(_, m)| record(m.name())) {
-        written(writable(&to), &to, "--out")?;
-    }
-    // What cannot be is said now, not after minutes.
-    w.limits(all[0].1.usual())?;
-    w.parts()?;
-    for (_, m) in all.iter().filter(|(_, m)| m.missing().is_none()) {
-        w.compared_with(m.name())?;
-    }
+    let all = ready(s)?;
     let usual = all.iter().map(|(_, m)| match m.missing() {
         Some(_) => 0.0,
         None => m.usual().time.as_secs_f64(),
@@ -125,7 +110,7 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
         let left = whole - began.elapsed().as_secs_f64();
         let own = Wanted {
             time: (w.runs.is_none()).then_some(share(left, &usual[i..])),
-            json: record(name),
+            json: s.record(name),
             cases: vec![],
             ..w.clone()
         };
@@ -144,14 +129,7 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
         }
     }
     if let Some(dir) = &s.out {
-        println!();
-        let text = format!(
-            "`byway report {0} -o {0}/report.html` makes a page of them",
-            dir.display()
-        );
-        table::wrapped("records:", &text)
-            .iter()
-            .for_each(|l| println!("{l}"));
+        say_what_next(dir);
     }
     match failed.is_empty() {
         true => Ok(result),
@@ -160,6 +138,49 @@ pub fn run(s: &Seeds) -> Result<Done, String> {
             failed.join(", ")
         )),
     }
+}
+
+type Ready = (&'static str, Box<dyn Workload>);
+
+/// The workloads that are wanted, each with its document. What cannot be is said now, not after minutes.
+fn ready(s: &Seeds) -> Result<Vec<Ready>, String> {
+    let w = &s.wanted;
+    if w.json.is_some() || w.csv.is_some() {
+        return Err(
+            "there is a record of each workload; give --out DIR instead of --json or --csv".into(),
+        );
+    }
+    let mut all = vec![];
+    for (document, make) in ALL {
+        all.push((document, make(w)?));
+    }
+    let names = all.iter().map(|(_, m)| m.name().to_string()).collect();
+    let chosen = w.chosen(names)?;
+    all.retain(|(_, m)| chosen.iter().any(|c| c == m.name()));
+    if let Some(dir) = &s.out {
+        written(std::fs::create_dir_all(dir), dir, "--out")?;
+    }
+    for to in all.iter().filter_map(|(_, m)| s.record(m.name())) {
+        written(writable(&to), &to, "--out")?;
+    }
+    w.limits(all[0].1.usual())?;
+    w.parts()?;
+    for (_, m) in all.iter().filter(|(_, m)| m.missing().is_none()) {
+        w.compared_with(m.name())?;
+    }
+    Ok(all)
+}
+
+/// How a page is made of the records in `dir`.
+fn say_what_next(dir: &Path) {
+    println!();
+    let text = format!(
+        "`byway report {0} -o {0}/report.html` makes a page of them",
+        dir.display()
+    );
+    table::wrapped("records:", &text)
+        .iter()
+        .for_each(|l| println!("{l}"));
 }
 
 fn left_out(why: &str) {
