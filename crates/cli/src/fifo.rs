@@ -187,16 +187,15 @@ impl Fifos {
     /// LINUX a look at /proc/PID/fd/N holds the open file for a moment, so that a close meanwhile is not yet the end of the
     /// pipe. Participants' descriptors are therefore left alone.
     fn others_hold(&self, key: (u64, u64)) -> bool {
+        // A run itself only passes its descriptors on.
+        let runs = members::alive(&self.domain);
+        let is_outsider = |pid| !runs.contains(&pid) && !self.takes_part(pid);
         let mut found = false;
-        holders::each(|pid| !self.takes_part(pid), |_, _, k| found |= k == key);
+        holders::each(is_outsider, |_, _, k| found |= k == key);
         found
     }
 
     fn takes_part(&self, pid: u32) -> bool {
-        // A run itself only passes its descriptors on.
-        if members::alive(&self.domain).contains(&pid) {
-            return true;
-        }
         if !participants::has(&self.domain, pid) {
             return false;
         }

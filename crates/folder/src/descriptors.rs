@@ -4,7 +4,7 @@
 //! Not here: what it means that somebody has one open.
 use std::collections::HashSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub fn each(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path)) {
         let Some(pid) = p.file_name().to_str().and_then(|s| s.parse().ok()) else {
             continue;
         };
-        if !of(pid) || each_in(&p.path(), |fd| f(pid, fd)) {
+        if !of(pid) || each_in(&p.path(), |fd| f(pid, fd)) || is_kernels(&p.path()) {
             continue;
         }
         // LINUX proc(5): a first thread that has ended shows none any more; the others do.
@@ -26,6 +26,25 @@ pub fn each(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path)) {
             }
         }
     }
+}
+
+/// Whether a process is a thread of the kernel's own, which never has a descriptor. On doubt it is none.
+///
+/// Most processes of a small machine are such threads. A look at the tasks of each would take as long as all the rest, and a
+/// writer waits for the answer.
+///
+/// LINUX proc_pid_stat(5): field 9, which PF_KTHREAD is a bit of.
+fn is_kernels(process: &Path) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let mut text = [0; 256];
+    let read = |mut f: fs::File| f.read(&mut text);
+    let n = fs::File::open(process.join("stat")).and_then(read);
+    let text = String::from_utf8_lossy(&text[..n.unwrap_or(0)]);
+    // The name may hold anything: field 3 is the first one behind the last ')'.
+    let flags = text
+        .rsplit_once(')')
+        .and_then(|(_, fields)| fields.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 /// Device and inode of the named FIFO, or with `nameless` the pipe, that a descriptor is one of.
@@ -79,4 +98,38 @@ pub fn are_hidden(pid: u32) -> bool {
     let status = fs::read_to_string(format!("{at}/status")).unwrap_or_default();
     let ids = status.lines().find_map(|l| l.strip_prefix("Uid:"));
     ids.is_some_and(|ids| ids.split_whitespace().any(|id| id == own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_kernels_thread_is_known_by_its_flags_alone() {
+        let at = std::env::temp_dir().join(format!("byway-descriptors-{}", std::process::id()));
+        fs::create_dir_all(&at).unwrap();
+        let said = |stat: &str| {
+            fs::write(at.join("stat"), stat).unwrap();
+            is_kernels(&at)
+        };
+        assert!(said("77 (kdamond.0) I 2 0 0 0 -1 2129984 0 0 0"));
+        assert!(said("78 (kworker/0:1-a) b) S 2 0 0 0 -1 69238880 0 0 0"));
+        assert!(!said("4711 (cat) S 1 4711 4711 0 -1 4194560 90 0 0"));
+        // Its name says what it likes.
+        assert!(!said(
+            "4712 (x) I 2 0 0 0 -1 2129984) Z 1 4712 0 0 -1 4194560 90 0"
+        ));
+        assert!(!said("4713 (short"));
+        fs::remove_dir_all(&at).unwrap();
+        assert!(!is_kernels(&at), "none that is gone");
+        assert!(!is_kernels(Path::new("/proc/self")));
+    }
+
+    #[test]
+    fn a_pipe_of_this_process_is_found() {
+        let (r, _w) = std::io::pipe().unwrap();
+        let m = fs::metadata(format!("/proc/self/fd/{}", r.as_raw_fd())).unwrap();
+        assert!(pipes().contains(&(m.dev(), m.ino())));
+    }
 }

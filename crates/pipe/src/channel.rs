@@ -471,6 +471,8 @@ impl Channel {
             0 => true,
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
+            // No participant has read from it yet. The service would refuse, and look again only some milliseconds later.
+            1 if self.reader.0.name[0].load(Relaxed) == 0 => false,
             1 => {
                 // RELAXED: a request; the service reads the slot's key, which was published before.
                 if h.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {

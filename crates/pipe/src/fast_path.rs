@@ -21,13 +21,21 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until
 /// its lines have come from the other CPU; asked for in time, they are there.
 const AHEAD: usize = 1024;
-/// Of more than this the processor sees by itself where it goes on.
+/// Of a longer message than `WHOLE` no more than `MUCH` is asked for: the processor sees by itself where it goes on. It
+/// sees that too late for one of `WHOLE`.
 const MUCH: usize = 512;
+const WHOLE: usize = 1024;
+
+/// How many bytes of a message of `n` are asked for.
+#[inline]
+fn asked(n: usize) -> usize {
+    if n <= WHOLE { n } else { MUCH }
+}
 
 /// Asks for the lines of `n` bytes at `p`, an address of any kind, to be written.
 #[inline]
 fn fetch_to_write(p: *const u8, n: usize) {
-    let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
+    let (mut at, end) = (p, p.wrapping_add(asked(n)));
     while at < end {
         line::to_write(at);
         at = at.wrapping_add(64);
@@ -37,7 +45,7 @@ fn fetch_to_write(p: *const u8, n: usize) {
 /// The same, to be read.
 #[inline]
 fn fetch(p: *const u8, n: usize) {
-    let (mut at, end) = (p, p.wrapping_add(n.min(MUCH)));
+    let (mut at, end) = (p, p.wrapping_add(asked(n)));
     while at < end {
         line::to_read(at);
         at = at.wrapping_add(64);
