@@ -255,7 +255,10 @@ impl<'a> Reading<'a, '_> {
             return AGAIN_NOW;
         }
         let gives_up = match self.held {
-            Held::Waits => false,
+            // A writer of a FIFO was stopped while it put the ring's oldest bytes into the kernel lane (fifo.rs).
+            Held::Waits => {
+                self.patience.is_over() && (*self.done > 0 || file::is_nonblocking(self.fd))
+            }
             Held::Asks => self.patience.turns() >= SOON,
             Held::Leaves => self.patience.is_over() && (*self.done > 0 || leaves(self.ch, h)),
         };

@@ -3,6 +3,7 @@ mod common;
 
 use byway_mem::domain::Domain;
 use byway_pipe::channel::Reason;
+use byway_pipe::word::Head;
 use byway_pipe::{clusters, handback};
 use byway_sys::{file, process};
 use common::{Pipe, me, pipe};
@@ -429,4 +430,22 @@ fn a_full_ring_leaves_nothing_behind() {
         "{:x?}",
         p.ch.tail()
     );
+}
+
+/// A thread that holds the readers' side and was stopped keeps a reader waiting, but none that may not wait.
+#[test]
+fn a_non_blocking_reader_waits_for_no_holder_that_was_stopped() {
+    let p = pipe();
+    file::fcntl(p.r, libc::F_SETFL as usize, libc::O_NONBLOCK as usize);
+    p.ch.writer.0.native_bytes.store(1 << 20, Relaxed);
+    assert_eq!(p.put(&[7; 1000]), 1000);
+    assert!(!p.ch.tail().closed(), "no ring");
+    let holder = std::os::unix::process::parent_id();
+    let free = p.ch.head();
+    let held = Head::owned(free.position(), holder, Head::READS_LANE);
+    assert!(p.ch.cas_head(free, held));
+    let mut b = [0; 1000];
+    assert_eq!(p.get(&mut b), -(libc::EAGAIN as isize));
+    assert!(p.ch.cas_head(held, free));
+    assert_eq!((p.get(&mut b), b), (1000, [7; 1000]));
 }
