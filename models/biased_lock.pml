@@ -182,7 +182,7 @@ inline leaves(u) {
     next[(u) / 16]++
 }
 
-/* Who moves tail over bytes that are not inline: Channel::move_tail. */
+/* A move of the tail over bytes that are not inline: Channel::move_tail. */
 inline clear() {
 #ifndef BUG_STAMP
     store(STAMP, 0)

@@ -235,7 +235,7 @@ impl Receiver {
         }
         let mut waited = or == OrElse::Return;
         loop {
-            let found = record::take_beside(me, ch, b).map(Found::Taken);
+            let found = record::take_inline(me, ch, b).map(Found::Taken);
             match found.unwrap_or_else(|| record::take(me, ch, b)) {
                 Found::Taken(h) => {
                     if waited {

@@ -5,7 +5,7 @@
 //! | stream.rs | every byte once and in order, whoever writes and reads, waiting or not |
 //! | asleep.rs | a reader asleep in read(2): what wakes it, signal handlers, memory |
 //! | timer.rs | the timer that sleepers keep: of which processes, and that the program may close it |
-//! | quiet.rs | a pipe that has long only woken, and what comes then |
+//! | pass_through.rs | a pipe that has long only woken, and what comes then |
 //! | fifo.rs | names, lives, unrelated processes |
 //! | buffered.rs | bytes that are looked at in the ring stay there, whatever others do |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |

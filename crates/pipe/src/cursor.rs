@@ -120,7 +120,7 @@ pub struct ReadCursor {
     run: u32,
 }
 
-// SAFETY: as of a `WriteLease`; what is read there counts only if the head still stands then.
+// SAFETY: as of a `WriteCursor`; what is read there counts only if the head still stands then.
 unsafe impl Send for ReadCursor {}
 // SAFETY: as above.
 unsafe impl Sync for ReadCursor {}

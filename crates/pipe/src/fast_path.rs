@@ -26,28 +26,13 @@ const AHEAD: usize = 1024;
 const MUCH: usize = 512;
 const WHOLE: usize = 1024;
 
-/// How many bytes of a message of `n` are asked for.
+/// Asks by `hint` for the lines of a message of `n` bytes at `p`, an address of any kind.
 #[inline]
-fn asked(n: usize) -> usize {
-    if n <= WHOLE { n } else { MUCH }
-}
-
-/// Asks for the lines of `n` bytes at `p`, an address of any kind, to be written.
-#[inline]
-fn fetch_to_write(p: *const u8, n: usize) {
-    let (mut at, end) = (p, p.wrapping_add(asked(n)));
+fn fetch(p: *const u8, n: usize, hint: impl Fn(*const u8)) {
+    let asked = if n <= WHOLE { n } else { MUCH };
+    let (mut at, end) = (p, p.wrapping_add(asked));
     while at < end {
-        line::to_write(at);
-        at = at.wrapping_add(64);
-    }
-}
-
-/// The same, to be read.
-#[inline]
-fn fetch(p: *const u8, n: usize) {
-    let (mut at, end) = (p, p.wrapping_add(asked(n)));
-    while at < end {
-        line::to_read(at);
+        hint(at);
         at = at.wrapping_add(64);
     }
 }
@@ -173,7 +158,7 @@ fn by_cursor(
         return false;
     };
     let began = policy::begins(me, cursor.pos, n);
-    fetch_to_write(cursor.to.wrapping_add(AHEAD), n);
+    fetch(cursor.to.wrapping_add(AHEAD), n, line::to_write);
     // The room was free when it was covered by a cursor, and is ours by the lock.
     fill(cursor.to);
     let is_inline = n <= inline_payload::MOST;
@@ -251,7 +236,7 @@ fn append(
         return false;
     }
     let began = policy::begins(me, pos, n);
-    fetch_to_write(to.wrapping_add(AHEAD), n);
+    fetch(to.wrapping_add(AHEAD), n, line::to_write);
     // The room is free below the head's release (E3), and ours by the lock.
     fill(to);
     let is_inline = n <= inline_payload::MOST;
@@ -324,7 +309,7 @@ pub fn read(
         return false;
     }
     if run > 2 * want + AHEAD {
-        fetch(from.wrapping_add(AHEAD), want);
+        fetch(from.wrapping_add(AHEAD), want, line::to_read);
     }
     // SAFETY: asked above; [r, r + want) is published and not yet released; the ring's, mapped to be written, `run`
     // bytes of it.
@@ -372,7 +357,7 @@ pub fn take(
         return None;
     }
     if run > 2 * whole + AHEAD {
-        fetch(from.wrapping_add(AHEAD), whole);
+        fetch(from.wrapping_add(AHEAD), whole, line::to_read);
     }
     // SAFETY: the buffer is the caller's; [r, r + whole) is published and not yet released (the CAS proves it); the
     // ring's, mapped to be written, `run` bytes of it.

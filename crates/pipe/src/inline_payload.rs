@@ -7,7 +7,7 @@
 //! ```
 //! Invariant: when the tail is published the stamp is 0, or names a position whose bytes stand here as they do in the
 //! ring; only who has, or keeps, the writers' lock puts anything here, and each who moves the tail sets or clears it
-//! before (`Channel::cas_w`). Anybody may clear it: then the ring has the bytes. What a writer left that lost the lock,
+//! before (`Channel::move_tail`). Anybody may clear it: then the ring has the bytes. What a writer left that lost the lock,
 //! or was killed, before its CAS is never the tail's: the next to publish clears it.
 //! Not here: when the tail moves (write.rs), what the kernel lane holds (a place that is set comes first).
 use crate::channel::InlinePayload;

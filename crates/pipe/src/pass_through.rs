@@ -86,7 +86,7 @@ impl Found {
             slot,
             channel,
             number: number(me, channel),
-            // Who reads wakes nobody, and need not ask the kernel.
+            // A reader wakes nobody, and need not ask the kernel.
             apart: if writes { policy::apart(me, slot) } else { 0 },
         })
     }

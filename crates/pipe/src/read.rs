@@ -49,7 +49,7 @@ pub enum Held {
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one
-/// buffer is to be tried by `quick::read` before.
+/// buffer is to be tried by `fast_path::read` before.
 #[inline]
 pub fn read(
     me: &Caller,
@@ -111,14 +111,14 @@ struct Reading<'a, 'b> {
 
 /// The words at one look, and the ring.
 #[derive(Clone, Copy)]
-struct Sight<'a> {
+struct View<'a> {
     h: Head,
     t: Tail,
     m: Chunk,
     ring: Ring<'a>,
 }
 
-impl Sight<'_> {
+impl View<'_> {
     fn r(&self) -> u64 {
         self.h.position()
     }
@@ -206,7 +206,7 @@ impl<'a> Reading<'a, '_> {
             }
             return Next::Break(Some(Step::Native));
         };
-        let see = Sight { h, t, m, ring };
+        let see = View { h, t, m, ring };
         if see.w() - see.r() > ring.bytes() {
             if ch.head() != h {
                 // A turn of the ring since the head was loaded: others read too.
@@ -283,9 +283,9 @@ impl<'a> Reading<'a, '_> {
     }
 
     /// Copies what the ring has next, or pauses once for more of it.
-    fn copy(&mut self, see: Sight) -> Next {
+    fn copy(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
-        let Sight { m, ring, .. } = see;
+        let View { m, ring, .. } = see;
         let (r, there) = (see.r(), see.end() - see.r());
         let rest = self.rest();
         if !self.gathered && policy::may_gather(&ch.reader, there, rest) && !m.valid() {
@@ -332,7 +332,7 @@ impl<'a> Reading<'a, '_> {
     }
 
     /// The kernel lane's bytes come next.
-    fn drain(&mut self, see: Sight) -> Next {
+    fn drain(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         match drain(me, ch, fd, *self.at, self.rest(), see.r(), see.m) {
             Drained::Bytes(k) => return self.got(k),
@@ -358,7 +358,7 @@ impl<'a> Reading<'a, '_> {
     }
 
     /// Nothing is there: waits awake once, as far as that is cheap, then arms.
-    fn wait(&mut self, see: Sight) -> Next {
+    fn wait(&mut self, see: View) -> Next {
         let (me, ch) = (self.me, self.ch);
         if *self.done > 0 {
             return COMPLETE;

@@ -65,7 +65,7 @@ pub enum Found {
     Damaged,
 }
 
-/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `quick::take` and `take_beside` before.
+/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `fast_path::take` and `take_inline` before.
 #[inline(never)]
 pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
@@ -145,7 +145,7 @@ fn head_at(ring: Ring, r: u64) -> Option<RecordHead> {
 
 /// The next record into `b`, if all of it stands inline: of one who has had all that was seen of the stream.
 #[inline]
-pub fn take_beside(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead> {
+pub fn take_inline(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead> {
     let h = ch.head();
     // EDGE L1 <- L0: after the head, as in `take`.
     let locked = ch.readers.0.record.load(Acquire) != 0;

@@ -31,7 +31,7 @@ impl Tail {
     pub fn position(self) -> u32 {
         self.0 as u32
     }
-    /// Who has the writers' lock; 0: nobody, or it is biased.
+    /// The owner of the writers' lock; 0: nobody, or it is biased.
     pub fn lock_owner(self) -> u32 {
         if self.0 & Self::BIASED == 0 {
             (self.0 >> 32 & TID) as u32

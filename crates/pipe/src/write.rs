@@ -28,7 +28,7 @@ pub struct Progress<'a> {
 const AHEAD: usize = 512 * 1024;
 
 /// Carries as much as it can; tells how to go on when the call must sleep or belongs to the kernel. A write of one
-/// buffer is to be tried by `quick::write` before.
+/// buffer is to be tried by `fast_path::write` before.
 #[inline]
 pub fn write(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
     write_within(me, ch, fd, w, u64::MAX)

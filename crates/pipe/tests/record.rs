@@ -63,7 +63,7 @@ fn what_is_waited_for_is_not_there_yet() {
         for next in 0..RECORDS {
             had.store(next, Relaxed);
             loop {
-                let found = match record::take_beside(&me, p.ch, &mut b) {
+                let found = match record::take_inline(&me, p.ch, &mut b) {
                     Some(head) => Found::Taken(head),
                     None => record::take(&me, p.ch, &mut b),
                 };

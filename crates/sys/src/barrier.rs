@@ -5,7 +5,7 @@
 //! B, seldom:   changes the word;   barrier;   looks whether A is inside
 //! ```
 //! Invariant: after `everywhere` said true, either A's look comes later than B's change, or B sees what A said.
-//! Not here: who says what (crate pipe, kept.rs). Source: membarrier(2).
+//! Not here: who says what (crate pipe, biased_lock.rs). Source: membarrier(2).
 use crate::errno::failed;
 use crate::process;
 use crate::syscall::{call3, nr};

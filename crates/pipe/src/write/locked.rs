@@ -2,7 +2,7 @@
 //! into the kernel lane.
 //!
 //! Invariant: each step either publishes by `publish`, changes nothing, or ends with the lock dropped. What a step sees of
-//! the words is one `Sight`; a step that finds another tail word begins anew.
+//! the words is one `View`; a step that finds another tail word begins anew.
 //! Not here: the write's way to the lock, and a closed channel (write.rs); the wake-up itself (wake.rs).
 use super::{AHEAD, Progress, publish, shrink};
 use crate::channel::{Channel, PIPE_BUF, Reason};
@@ -37,7 +37,7 @@ pub(super) struct Locked<'a, 'b> {
 
 /// The words at one look.
 #[derive(Clone, Copy)]
-struct Sight<'a> {
+struct View<'a> {
     t: Tail,
     m: Chunk,
     ring: Ring<'a>,
@@ -49,7 +49,7 @@ struct Sight<'a> {
     cap: u64,
 }
 
-impl Sight<'_> {
+impl View<'_> {
     fn used(&self) -> u64 {
         self.pos - self.r
     }
@@ -143,7 +143,7 @@ impl<'a> Locked<'a, '_> {
 
     /// What there is to see where the tail word is `t`. `None`: it is another by now.
     #[inline]
-    fn look(&self, t: Tail) -> ControlFlow<Option<Step>, Option<Sight<'a>>> {
+    fn look(&self, t: Tail) -> ControlFlow<Option<Step>, Option<View<'a>>> {
         let (me, ch) = (self.me, self.ch);
         // Not a state that any of us writes: the channel is left alone.
         let damaged = || {
@@ -170,7 +170,7 @@ impl<'a> Locked<'a, '_> {
         if pos - r > ring.bytes() {
             return damaged();
         }
-        ControlFlow::Continue(Some(Sight {
+        ControlFlow::Continue(Some(View {
             t,
             m,
             ring,
@@ -181,7 +181,7 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// A reader sleeps: it is woken with the stream's next bytes.
-    fn wake(&mut self, see: Sight) -> Next {
+    fn wake(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         let _held = me.hold_signals();
         if ch.tail() != see.t {
@@ -229,9 +229,9 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// Copies `want` bytes into the ring, or as many as there is memory for, and publishes them.
-    fn append(&mut self, see: Sight, want: usize) -> Next {
+    fn append(&mut self, see: View, want: usize) -> Next {
         let (me, ch) = (self.me, self.ch);
-        let Sight { t, ring, pos, .. } = see;
+        let View { t, ring, pos, .. } = see;
         let Some(k) = clusters::back_while(me, ch, t, ring, pos, want) else {
             return AGAIN;
         };
@@ -296,7 +296,7 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// The ring is full.
-    fn full(&mut self, see: Sight) -> Next {
+    fn full(&mut self, see: View) -> Next {
         let (me, ch) = (self.me, self.ch);
         let _held = me.hold_signals();
         if ch.tail() != see.t {
@@ -313,7 +313,7 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// The ring's oldest bytes into the kernel lane (fifo.rs).
-    fn oldest_to_lane(&mut self, see: Sight) -> Next {
+    fn oldest_to_lane(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         match fifo::to_front(me, ch, fd, see.r, see.used()) {
             Some(true) => return AGAIN,
@@ -330,7 +330,7 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// The write's next bytes into the kernel lane, behind the ring's.
-    fn overflow(&mut self, see: Sight) -> Next {
+    fn overflow(&mut self, see: View) -> Next {
         let (me, ch, t) = (self.me, self.ch, see.t);
         // I5 here too: a reader may have emptied the ring and armed since the tail and the head were read.
         // A pump must find room for what goes into the kernel lane now.
@@ -350,7 +350,7 @@ impl<'a> Locked<'a, '_> {
     }
 
     /// The kernel lane has bytes too, or had: the writer sleeps until they are read.
-    fn full_lane(&mut self, see: Sight) -> Next {
+    fn full_lane(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         let drained = !see.is_behind() && file::fionread(fd) == 0;
         // The kernel lane was read to its end, but not yet found empty: prove it under the readers' side, then begin
