@@ -159,7 +159,8 @@ unsafe extern "C" {
     pub static byway_rseq_copy_cs: Critical;
 }
 
-// 0x53053053 before the abort label is the signature that glibc registered (sys/rseq.h).
+// 0x53053053 before the abort label is the signature that glibc registered (sys/rseq.h). What follows the label is a
+// function of its own: only the kernel leads there, and the rewriter finds the sequence whole.
 global_asm!(
     ".macro BYWAY_CS name",
     ".pushsection .data.rel.ro.byway_rseq, \"aw\"",
@@ -171,11 +172,15 @@ global_asm!(
     ".quad \\name\\()_start, \\name\\()_commit - \\name\\()_start, \\name\\()_abort",
     ".popsection",
     ".endm",
-    ".macro BYWAY_ABORT name",
+    ".macro BYWAY_ABORT name, insn:vararg",
     ".byte 0x0f, 0xb9, 0x3d",
     ".long 0x53053053",
+    ".type \\name\\()_abort, @function",
     "\\name\\()_abort:",
-    "jmp \\name",
+    ".cfi_startproc",
+    "\\insn",
+    ".cfi_endproc",
+    ".size \\name\\()_abort, . - \\name\\()_abort",
     ".endm",
     ".text",
     ".hidden byway_rseq_pop, byway_rseq_push, byway_rseq_exchange, byway_rseq_copy",
@@ -214,9 +219,9 @@ global_asm!(
     "ret",
     "2: mov rax, -1",
     "ret",
-    "BYWAY_ABORT byway_rseq_pop",
     ".cfi_endproc",
     ".size byway_rseq_pop, . - byway_rseq_pop",
+    "BYWAY_ABORT byway_rseq_pop, jmp byway_rseq_pop",
     // rdi area, rsi fronts, rdx buckets, ecx item, r8 bounds
     "BYWAY_CS byway_rseq_push",
     ".type byway_rseq_push, @function",
@@ -246,9 +251,9 @@ global_asm!(
     "ret",
     "2: mov rax, -1",
     "ret",
-    "BYWAY_ABORT byway_rseq_push",
     ".cfi_endproc",
     ".size byway_rseq_push, . - byway_rseq_push",
+    "BYWAY_ABORT byway_rseq_push, jmp byway_rseq_push",
     // rdi area, rsi fronts, rdx buckets, rcx old, r8 new, r9 bounds
     "BYWAY_CS byway_rseq_exchange",
     ".type byway_rseq_exchange, @function",
@@ -276,9 +281,9 @@ global_asm!(
     "ret",
     "2: mov rax, -1",
     "ret",
-    "BYWAY_ABORT byway_rseq_exchange",
     ".cfi_endproc",
     ".size byway_rseq_exchange, . - byway_rseq_exchange",
+    "BYWAY_ABORT byway_rseq_exchange, jmp byway_rseq_exchange",
     // rdi area, rsi to, rdx from, rcx n, r8 word, r9 expected
     "BYWAY_CS byway_rseq_copy",
     ".type byway_rseq_copy, @function",
@@ -299,13 +304,9 @@ global_asm!(
     "ret",
     "2: mov eax, 1",
     "ret",
-    ".byte 0x0f, 0xb9, 0x3d",
-    ".long 0x53053053",
-    "byway_rseq_copy_abort:",
-    "mov eax, 2",
-    "ret",
     ".cfi_endproc",
     ".size byway_rseq_copy, . - byway_rseq_copy",
+    "BYWAY_ABORT byway_rseq_copy, mov eax, 2; ret",
     // Nobody runs it: its bounds are a mark.
     "BYWAY_CS byway_rseq_mark",
     ".type byway_rseq_mark, @function",
@@ -314,8 +315,8 @@ global_asm!(
     "nop",
     "byway_rseq_mark_commit:",
     "ret",
-    "BYWAY_ABORT byway_rseq_mark",
     ".size byway_rseq_mark, . - byway_rseq_mark",
+    "BYWAY_ABORT byway_rseq_mark, jmp byway_rseq_mark",
     ".purgem BYWAY_CS",
     ".purgem BYWAY_ABORT",
 );
