@@ -51,7 +51,7 @@ fn each_way_ends_by_itself() {
     assert_eq!(there.read(&mut [0; 9]).unwrap(), 0);
     assert_eq!(there.try_write(b"still").unwrap(), 5);
     assert_eq!(r.read(&mut [0; 9]).unwrap(), 5);
-    drop(r);
+    peer::close(r);
     assert_eq!(there.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 

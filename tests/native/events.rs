@@ -1,6 +1,7 @@
 //! What an event queue tells, state by state. Each body runs on a pipe and a FIFO of this library's, and on the
 //! kernel's, which are what is right.
 use crate::ends::{Named, each};
+use crate::peer::close;
 use byway::events::{Change, Event, Filter, Flags, Queue};
 use std::fs::File;
 use std::io::ErrorKind;
@@ -20,18 +21,6 @@ pub fn next(q: &Queue) -> Event {
     let mut one = [Event::default()];
     assert_eq!(q.wait(&mut one, None).unwrap(), 1);
     one[0]
-}
-
-/// One that tells of the end, with those before it dropped: a process that another test has just forked holds what we closed
-/// until its exec.
-fn ended(q: &Queue) -> Event {
-    loop {
-        let e = next(q);
-        if e.flags.has(Flags::EOF) {
-            return e;
-        }
-        std::thread::yield_now();
-    }
 }
 
 /// None comes for a while.
@@ -112,8 +101,8 @@ fn the_end_with_what_is_still_to_read() {
         q.apply(r.change()).unwrap();
         assert_eq!(now(&q), None);
         w.write(5).unwrap();
-        drop(w);
-        assert_eq!(told(Some(ended(&q))), Some((5, true)));
+        close(w);
+        assert_eq!(told(Some(next(&q))), Some((5, true)));
         assert_eq!(r.read(3), Some(3));
         assert_eq!(told(now(&q)), Some((2, true)));
         assert_eq!(r.read(3), Some(2));
@@ -129,7 +118,7 @@ fn nobody_reads_any_more() {
         let q = Queue::new().unwrap();
         q.apply(w.change()).unwrap();
         assert_eq!(now(&q).map(|e| e.flags.has(Flags::EOF)), Some(false));
-        drop(r);
+        close(r);
         assert_eq!(now(&q).map(|e| e.flags.has(Flags::EOF)), Some(true));
         assert_eq!(w.write(1).unwrap_err().kind(), ErrorKind::BrokenPipe);
     });
@@ -144,7 +133,7 @@ fn closed_while_somebody_waits() {
         std::thread::scope(|s| {
             let t = s.spawn(|| next(&q));
             std::thread::sleep(Duration::from_millis(30));
-            drop(w);
+            close(w);
             assert_eq!(told(Some(t.join().unwrap())), Some((0, true)));
         });
     });
@@ -155,7 +144,7 @@ fn closed_while_somebody_waits() {
         std::thread::scope(|s| {
             let t = s.spawn(|| next(&q));
             std::thread::sleep(Duration::from_millis(30));
-            drop(r);
+            close(r);
             assert!(t.join().unwrap().flags.has(Flags::EOF));
         });
     });
@@ -182,7 +171,7 @@ fn clear_tells_of_changes() {
         quiet(&q);
         w.write(1).unwrap();
         assert_eq!(told(Some(next(&q))), Some((1, false)));
-        drop(w);
+        close(w);
         assert_eq!(told(Some(next(&q))), Some((1, true)));
         quiet(&q);
     });
@@ -267,8 +256,8 @@ fn a_fifo_before_and_after_its_writers() {
         quiet(&q);
         w.write(2).unwrap();
         assert_eq!(told(now(&q)), Some((2, false)));
-        drop(w);
-        assert_eq!(told(Some(ended(&q))), Some((2, true)));
+        close(w);
+        assert_eq!(told(Some(next(&q))), Some((2, true)));
         assert_eq!(r.read(10), Some(2));
         assert_eq!(told(now(&q)), Some((0, true)));
         // A new writer: the end is no more.

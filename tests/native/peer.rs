@@ -4,11 +4,27 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 const ROLE: &str = "BYWAY_TEST_ROLE";
 /// Longer than anything here takes, however loaded the machine is: a hang, not a slow machine.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Written by who forks, until the child has executed; read by who closes what no child may have.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// Starts `c`. Afterwards the child has executed: it has only what it was to inherit.
+pub fn spawn(c: &mut Command) -> Child {
+    let _forks = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    c.spawn().unwrap()
+}
+
+/// Closes an end, and nobody has it any more: a child that another test forks has every descriptor until it executes.
+pub fn close<T>(end: T) {
+    let _none = FORKS.read().unwrap_or_else(PoisonError::into_inner);
+    drop(end);
+}
 
 /// Starts `role` with `arg`; descriptor `fd`, if there is one, is inherited.
 pub fn start(role: &str, arg: &str, fd: Option<i32>) -> Child {
@@ -28,7 +44,7 @@ pub fn start_holding(role: &str, arg: &str, fd: Option<i32>, held: impl Into<Std
             })
         };
     }
-    c.spawn().unwrap()
+    spawn(&mut c)
 }
 
 /// Plays `role` in a process with a shared-memory folder of its own, where others do not take or give memory meanwhile; it
@@ -48,7 +64,7 @@ pub fn apart(role: &str) {
             Ok(())
         })
     };
-    let well = ended(c.spawn().unwrap());
+    let well = ended(spawn(&mut c));
     let left: Vec<_> = std::fs::read_dir(&dir).unwrap().flatten().collect();
     std::fs::remove_dir_all(&dir).unwrap();
     assert!(well, "{role}");
@@ -135,6 +151,9 @@ fn peer() {
             assert!(r.is_carried());
             assert_eq!(read_all(&mut r).unwrap(), (number(1), true));
         }
+        "forked" => crate::stream::forked(),
+        "forked-passing" => crate::pass_through::forked(),
+        "forked-watching" => crate::watching::forked(),
         "timer" => crate::timer::kept(),
         "timer-closed" => crate::timer::closed(),
         "timer-off" => crate::timer::none(),

@@ -180,7 +180,7 @@ fn attempts_and_time() {
         assert_eq!(r.try_receive(&mut b).unwrap(), Some(90));
     }
     s.try_send(&[1; 90]).unwrap();
-    drop(r);
+    peer::close(r);
     assert_eq!(s.send(&[1; 90]).unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 

@@ -52,6 +52,10 @@ fn from_another_program() {
 
 #[test]
 fn with_a_forked_child() {
+    // By itself: the child has every descriptor of the process until it ends.
+    peer::apart("forked");
+}
+pub fn forked() {
     const N: usize = 3_000_000;
     let (mut r, mut w) = byway::pipe().unwrap();
     // SAFETY: the child touches only its own ends, and ends without running the harness.
@@ -186,7 +190,7 @@ fn attempts_do_not_wait_and_the_descriptor_tells() {
     }
     assert!(shows(w.as_raw_fd(), libc::POLLOUT));
     assert!(w.try_write(&block).unwrap() > 0);
-    drop(r);
+    peer::close(r);
     let e = w.write_all(&block).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::BrokenPipe);
 }
@@ -281,11 +285,11 @@ fn handed_to_a_program_that_knows_nothing() {
     use std::process::{Command, Stdio};
     let (r, mut w) = byway::pipe().unwrap();
     w.write_all(b"before ").unwrap();
-    let mut cat = Command::new("cat")
-        .stdin(Stdio::from(r.into_fd().unwrap()))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut cat = peer::spawn(
+        Command::new("cat")
+            .stdin(Stdio::from(r.into_fd().unwrap()))
+            .stdout(Stdio::piped()),
+    );
     w.write_all(b"and after").unwrap();
     assert!(!w.is_carried());
     drop(w);

@@ -92,7 +92,7 @@ pub fn closed() {
 #[test]
 fn byway_timer_off_has_none() {
     let mut c = peer::command("timer-off", "-");
-    assert!(peer::ended(c.env("BYWAY_TIMER", "off").spawn().unwrap()));
+    assert!(peer::ended(peer::spawn(c.env("BYWAY_TIMER", "off"))));
 }
 pub fn none() {
     let (mut r, mut w) = byway::pipe().unwrap();

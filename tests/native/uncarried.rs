@@ -14,8 +14,8 @@ const SOON: Duration = Duration::from_millis(5);
 
 /// In a process that has that in its environment, and is told to try `hint`.
 fn with(name: &str, value: &str, hint: &str) {
-    let c = peer::command("uncarried", hint).env(name, value).spawn();
-    assert!(peer::ended(c.unwrap()), "with {name}={value}");
+    let c = peer::spawn(peer::command("uncarried", hint).env(name, value));
+    assert!(peer::ended(c), "with {name}={value}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn records() {
     drop(s);
     assert_eq!(r.receive(&mut b).unwrap(), None);
     let (r, mut s) = byway::records().unwrap();
-    drop(r);
+    peer::close(r);
     assert_eq!(kind(s.send(b"x")), ErrorKind::BrokenPipe);
 }
 
@@ -224,7 +224,7 @@ fn both_ways() {
     let mut back = Receiver::new(back);
     assert_eq!(&back.message().unwrap().unwrap()[..], b"pong");
     assert!(back.message().unwrap().is_none());
-    drop(r);
+    peer::close(r);
     let mut to = to;
     assert_eq!(kind(to.write(b"x")), ErrorKind::BrokenPipe);
 }

@@ -334,6 +334,10 @@ fn records_are_counted_in_bytes() {
 /// A child that is forked has the ends, and not the queue.
 #[test]
 fn a_forked_child_makes_its_own() {
+    // By itself: the child has every descriptor of the process until it ends.
+    crate::peer::apart("forked-watching");
+}
+pub fn forked() {
     let (mut r, mut w) = byway::pipe().unwrap();
     let q = Queue::new().unwrap();
     q.apply(Change::read(&mut r)).unwrap();
