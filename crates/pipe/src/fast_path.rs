@@ -15,7 +15,7 @@ use crate::word::{Head, Tail};
 use crate::write::{is_anothers, publish};
 use crate::{Caller, biased_lock, inline_payload, policy, wake};
 use byway_sys::errno::Ret;
-use byway_sys::{file, line};
+use byway_sys::line;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until
@@ -138,7 +138,7 @@ fn write_by(
 #[inline(never)]
 fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
     policy::looks(me, ch);
-    let gone = file::reader_gone(fd);
+    let gone = ch.lane(fd).is_reader_gone();
     if gone {
         policy::looks_in_vain(ch);
     }

@@ -12,9 +12,7 @@ use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
 use crate::{biased_lock, lock};
 use byway_mem::registry;
-use byway_sys::errno::failed;
 use byway_sys::file;
-use byway_sys::syscall::{call3, call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Whether an outsider has written into a FIFO that is carried: then it must be the kernel's before we write again.
@@ -22,7 +20,7 @@ pub fn has_outside_bytes(ch: &Channel, fd: usize) -> bool {
     if ch.tail().closed() {
         return false;
     }
-    let held = file::fionread(fd);
+    let held = ch.lane(fd).held();
     let own = if ch.chunk().valid() {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
@@ -51,27 +49,11 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     ch.set_chunk(place);
     intend(ch, MOVING, n);
     let mut got = 0;
-    if file::fionread(fd) == 0 {
+    if ch.lane(fd).is_empty() {
         // Before the bytes: whoever repairs after us must not take them for an outsider's.
         ch.facts.0.lane.store(n as u16, Relaxed);
-        const RWF_NOWAIT: usize = 8;
-        let none = usize::MAX;
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
-        got = unsafe {
-            call6(
-                nr::PWRITEV2,
-                fd,
-                v.as_ptr() as usize,
-                c,
-                none,
-                none,
-                RWF_NOWAIT,
-            )
-        };
-        if got == -95 || got == -38 {
-            // An older kernel: the kernel lane was empty a moment ago. SAFETY: as above.
-            got = unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, c) };
-        }
+        got = unsafe { ch.lane(fd).write_now(&v[..c]) };
     }
     let done = got == n as isize;
     if !done {
@@ -128,8 +110,8 @@ pub fn begin(ch: &Channel, fd: usize) {
 /// LINUX fifo(7), pipe_release: the pipe goes, with its bytes, when its last descriptor is closed.
 pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
     let other = || {
-        let size = file::fcntl(fd, file::F_GETPIPE_SZ, 0);
-        !failed(size) && size as usize != FIFO_SIZE && size as usize != PIPE_BUF
+        let size = ch.lane(fd).size();
+        size != 0 && size != FIFO_SIZE && size != PIPE_BUF
     };
     if !ch.is_fifo() || ch.tail().closed() || !other() {
         return;
@@ -154,10 +136,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
         t = now;
     }
     ch.facts.0.shrunk.store(0, Relaxed);
-    ch.facts
-        .0
-        .size
-        .store(file::fcntl(fd, file::F_GETPIPE_SZ, 0) as u32, Relaxed);
+    ch.facts.0.size.store(ch.lane(fd).size() as u32, Relaxed);
     closed(me, ch, pos);
 }
 
@@ -171,7 +150,7 @@ pub(crate) fn weave(
     n: usize,
     own: usize,
 ) -> bool {
-    let size = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(4096) as usize;
+    let size = ch.lane(tmp).size().max(4096);
     let (Some(mut ours), Some(mut theirs)) = (Side::new(n), Side::new(size)) else {
         return false;
     };
@@ -179,11 +158,7 @@ pub(crate) fn weave(
     ours.filled(n);
     let more = |left| more_room(me, ch, tmp, left);
     theirs.take(tmp);
-    file::fcntl(
-        tmp,
-        file::F_SETPIPE_SZ,
-        (n + size + 65536).next_power_of_two(),
-    );
+    ch.lane(tmp).resize((n + size + 65536).next_power_of_two());
     // False: nobody has the FIFO any more, and nobody wants the rest.
     let _ =
         theirs.put(tmp, own, more) && ours.put(tmp, n, more) && theirs.put(tmp, usize::MAX, more);
@@ -193,10 +168,9 @@ pub(crate) fn weave(
 /// The kernel lane has no room for `left` bytes: an outsider fills it too. Makes it larger, or waits for its reader as
 /// a write would; false when nobody has the FIFO any more.
 pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> bool {
-    let held = file::fionread(tmp);
-    let want = (held + left + 8192).next_power_of_two();
-    let now = file::fcntl(tmp, file::F_GETPIPE_SZ, 0).max(0) as usize;
-    if want <= 4 * RING_MOST && want > now && !failed(file::fcntl(tmp, file::F_SETPIPE_SZ, want)) {
+    let lane = ch.lane(tmp);
+    let want = (lane.held() + left + 8192).next_power_of_two();
+    if want <= 4 * RING_MOST && want > lane.size() && lane.resize(want) {
         return true;
     }
     let key = &ch.facts.0.key;

@@ -31,6 +31,7 @@ pub mod fast_path;
 pub mod fifo;
 pub mod handback;
 pub mod inline_payload;
+pub mod lane;
 pub mod lock;
 pub mod outsider;
 pub mod pass_through;

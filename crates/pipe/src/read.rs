@@ -10,8 +10,6 @@ use crate::single_copy::{self, Taken};
 use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy};
 use byway_sys::errno::{EAGAIN, Ret, failed};
-use byway_sys::file;
-use byway_sys::syscall::{call6, nr};
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -257,7 +255,8 @@ impl<'a> Reading<'a, '_> {
         let gives_up = match self.held {
             // A writer of a FIFO was stopped while it put the ring's oldest bytes into the kernel lane (fifo.rs).
             Held::Waits => {
-                self.patience.is_over() && (*self.done > 0 || file::is_nonblocking(self.fd))
+                self.patience.is_over()
+                    && (*self.done > 0 || self.ch.lane(self.fd).is_nonblocking())
             }
             Held::Asks => self.patience.turns() >= SOON,
             Held::Leaves => self.patience.is_over() && (*self.done > 0 || leaves(self.ch, h)),
@@ -349,7 +348,7 @@ impl<'a> Reading<'a, '_> {
         } else if owner == me.tid || self.patience.is_over() {
             // LINUX pipe_read: waits for the pipe's lock, which nobody keeps for long. This writer was stopped, or we
             // are its signal handler: what it has not written is not there.
-            if *self.done > 0 || self.held != Held::Waits || file::is_nonblocking(fd) {
+            if *self.done > 0 || self.held != Held::Waits || ch.lane(fd).is_nonblocking() {
                 // The descriptor tells when the bytes come into the kernel lane.
                 return self.end(Step::Done(EAGAIN));
             }
@@ -461,29 +460,8 @@ pub(crate) fn drain(
     }
     let mut v = [Iov { base: 0, len: 0 }; VECTORS];
     let n = at.take_vectors(want, &mut v);
-    const RWF_NOWAIT: usize = 8;
     // SAFETY: the kernel checks the caller's addresses itself.
-    let mut got = unsafe {
-        call6(
-            nr::PREADV2,
-            fd,
-            v.as_ptr() as usize,
-            n,
-            usize::MAX,
-            usize::MAX,
-            RWF_NOWAIT,
-        )
-    };
-    if got == -95 || got == -38 {
-        // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description: ask first, then read; while kr is
-        // held nobody else takes the bytes.
-        got = if file::fionread(fd) == 0 {
-            EAGAIN
-        } else {
-            // SAFETY: as above.
-            unsafe { call6(nr::READV, fd, v.as_ptr() as usize, n, 0, 0, 0) }
-        };
-    }
+    let got = unsafe { ch.lane(fd).read_now(&v[..n]) };
     let out = if got == EAGAIN || got == 0 {
         if found_empty(ch, m, before) {
             Drained::Empty

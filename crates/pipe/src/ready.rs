@@ -20,10 +20,10 @@ pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
         let m = ch.chunk();
         let ring = match ch.ring(&me.domain) {
             Some(ring) if !t.closed() => ring,
-            _ => return Some(file::fionread(fd) as u64),
+            _ => return Some(ch.lane(fd).held() as u64),
         };
         let there = t.wide(h.position()) - h.position();
-        let own = if m.valid() { file::fionread(fd) } else { 0 };
+        let own = if m.valid() { ch.lane(fd).held() } else { 0 };
         // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
         if ch.head() == h && ch.tail().position() == t.position() && ch.chunk() == m && !h.held() {
             return Some(there.min(ring.bytes()) + own as u64);
@@ -81,14 +81,14 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             return Sight::Bytes;
         }
         if m.valid() {
-            if file::fionread(fd) > 0 {
+            if !ch.lane(fd).is_empty() {
                 return Sight::Bytes;
             }
             // Empty, but not yet found so by a read.
             let held = me.hold_signals();
             if lock::try_hold(me, ch, h.position(), Head::READS_LANE) {
                 let before = ch.tail();
-                if ch.chunk() == m && before.sleepers() == 0 && file::fionread(fd) == 0 {
+                if ch.chunk() == m && before.sleepers() == 0 && ch.lane(fd).is_empty() {
                     read::found_empty(ch, m, before);
                 }
                 lock::release(me, ch, h.position());
@@ -148,7 +148,7 @@ pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
             ring.room().saturating_sub(used)
         };
         // The kernel lane takes as much once more.
-        let own = if !m.valid() || file::fionread(fd) == 0 {
+        let own = if !m.valid() || ch.lane(fd).is_empty() {
             PIPE_BUF as u64
         } else {
             0

@@ -19,7 +19,7 @@ use crate::word::{Chunk, Head, Tail};
 use crate::write::{self, Progress};
 use crate::{Caller, clusters, wake};
 use byway_sys::errno::{EAGAIN, Ret};
-use byway_sys::{file, process};
+use byway_sys::process;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -302,7 +302,7 @@ pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
 /// Under the lock. `None`: the tail or the chunk changed, begin again.
 fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
     let (t, m) = (ch.tail(), ch.chunk());
-    let gone = file::reader_gone(fd);
+    let gone = ch.lane(fd).is_reader_gone();
     if gone {
         policy::looks_in_vain(ch);
     }
@@ -312,16 +312,9 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
     };
     let r = ch.head().position();
     if m.valid() {
-        if r >= m.position(r) && file::fionread(fd) == 0 {
-            // Read to its end, but not yet found empty.
-            if t.sleepers() > 0 || !lock::try_hold(me, ch, r, Head::READS_LANE) {
-                return Some(None);
-            }
-            if ch.chunk() == m && file::fionread(fd) == 0 {
-                ch.clear_chunk(m);
-            }
-            lock::release(me, ch, r);
-            return None;
+        if r >= m.position(r) && ch.lane(fd).is_empty() {
+            let cleared = t.sleepers() == 0 && write::clear_drained(me, ch, fd, r, m);
+            return if cleared { None } else { Some(None) };
         }
         if !write::shrink(ch, fd) {
             return Some(None);

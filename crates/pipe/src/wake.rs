@@ -12,7 +12,6 @@ use crate::word::{Chunk, Tail};
 use crate::write::{Progress, publish};
 use crate::{Caller, clusters, lock, pass_through, policy};
 use byway_sys::errno::{EAGAIN, Ret};
-use byway_sys::syscall::{call3, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
@@ -50,7 +49,7 @@ pub(crate) fn short(
         return None;
     }
     has_more(ch, n, false);
-    let got = put(fd, v);
+    let got = put(ch, fd, v);
     if got <= 0 {
         ch.clear_chunk(place);
         // Taking WOKEN back is always safe.
@@ -152,11 +151,11 @@ pub(crate) fn to_kernel(
     has_more(ch, n, w.want - w.done > n);
     let (base, len) = w.at.run();
     let got = if n <= len {
-        put(fd, &[Iov { base, len: n }])
+        put(ch, fd, &[Iov { base, len: n }])
     } else {
         let mut v = [Iov { base: 0, len: 0 }; VECTORS];
         let c = w.at.take_vectors(n, &mut v);
-        put(fd, &v[..c])
+        put(ch, fd, &v[..c])
     };
     if got <= 0 {
         ch.facts.0.lane.store(0, Relaxed);
@@ -177,12 +176,8 @@ fn has_more(ch: &Channel, n: usize, more: bool) {
     }
 }
 
-/// write(2) of what is at `v`.
-fn put(fd: usize, v: &[Iov]) -> Ret {
-    let (call, base, n) = match v {
-        [v] => (nr::WRITE, v.base, v.len),
-        v => (nr::WRITEV, v.as_ptr() as usize, v.len()),
-    };
+/// Writes what is at `v` into the kernel lane.
+fn put(ch: &Channel, fd: usize, v: &[Iov]) -> Ret {
     // SAFETY: the kernel checks the caller's addresses itself.
-    unsafe { call3(call, fd, base, n) }
+    unsafe { ch.lane(fd).write(v) }
 }

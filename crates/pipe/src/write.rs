@@ -8,9 +8,9 @@
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
-use crate::word::Tail;
+use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, biased_lock, fifo, handback, lock, pass_through, policy};
-use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret, failed};
+use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -50,7 +50,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
         if ch.is_fifo() && w.done == 0 && is_anothers(me, ch, fd, look) {
             continue;
         }
-        if look && !rings && file::reader_gone(fd) {
+        if look && !rings && ch.lane(fd).is_reader_gone() {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
             // A FIFO may get another reader.
             handback::hand_back(me, ch, fd, !ch.is_fifo(), Reason::ReaderGone);
@@ -164,10 +164,23 @@ pub(crate) fn publish(ch: &Channel, t: Tail, then: Tail, n: usize, is_inline: bo
 /// one now.
 pub(crate) fn shrink(ch: &Channel, fd: usize) -> bool {
     let shrunk = &ch.facts.0.shrunk;
-    if shrunk.load(Relaxed) != ONE_SLOT && !failed(file::fcntl(fd, file::F_SETPIPE_SZ, PIPE_BUF)) {
+    if shrunk.load(Relaxed) != ONE_SLOT && ch.lane(fd).resize(PIPE_BUF) {
         shrunk.store(ONE_SLOT, Relaxed);
     }
     shrunk.load(Relaxed) == ONE_SLOT
+}
+
+/// Under the writers' lock, where the chunk `m` was read to its end and nobody has found the lane empty since: says that
+/// it is. False: a reader is at work.
+pub(crate) fn clear_drained(me: &Caller, ch: &Channel, fd: usize, r: u64, m: Chunk) -> bool {
+    if !lock::try_hold(me, ch, r, Head::READS_LANE) {
+        return false;
+    }
+    if ch.chunk() == m && ch.lane(fd).is_empty() {
+        ch.clear_chunk(m);
+    }
+    lock::release(me, ch, r);
+    true
 }
 
 /// After a sleep that `write` asked for: `Some` ends the call, `None` asks `write` again.

@@ -4,16 +4,15 @@
 //! Invariant: each step either publishes by `publish`, changes nothing, or ends with the lock dropped. What a step sees of
 //! the words is one `View`; a step that finds another tail word begins anew.
 //! Not here: the write's way to the lock, and a closed channel (write.rs); the wake-up itself (wake.rs).
-use super::{AHEAD, Progress, publish, shrink};
+use super::{AHEAD, Progress, clear_drained, publish, shrink};
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::ring::Ring;
-use crate::word::{Chunk, Head, Tail};
+use crate::word::{Chunk, Tail};
 use crate::{
     Caller, Step, clusters, fifo, handback, lock, pass_through, policy, restartable_copy,
     single_copy, wake,
 };
 use byway_sys::errno::{EAGAIN, Ret};
-use byway_sys::file;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -352,17 +351,12 @@ impl<'a> Locked<'a, '_> {
     /// The kernel lane has bytes too, or had: the writer sleeps until they are read.
     fn full_lane(&mut self, see: View) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
-        let drained = !see.is_behind() && file::fionread(fd) == 0;
-        // The kernel lane was read to its end, but not yet found empty: prove it under the readers' side, then begin
-        // again.
-        if drained && see.t.sleepers() == 0 && lock::try_hold(me, ch, see.r, Head::READS_LANE) {
-            if ch.chunk() == see.m && file::fionread(fd) == 0 {
-                ch.clear_chunk(see.m);
-            }
-            lock::release(me, ch, see.r);
+        let lane = ch.lane(fd);
+        let drained = !see.is_behind() && lane.is_empty();
+        if drained && see.t.sleepers() == 0 && clear_drained(me, ch, fd, see.r, see.m) {
             return AGAIN;
         }
-        if file::is_nonblocking(fd) {
+        if lane.is_nonblocking() {
             let page = see.cap.saturating_sub(see.used()) > PIPE_BUF as u64;
             if see.is_behind() && page && handback::pull_up(me, ch, fd, see.r) {
                 return AGAIN;
@@ -371,7 +365,7 @@ impl<'a> Locked<'a, '_> {
         }
         if drained {
             lock::unlock(me, ch);
-            if !file::reader_gone(fd) {
+            if !lane.is_reader_gone() {
                 byway_sys::process::nap(100);
                 return BEGIN_ANEW;
             }

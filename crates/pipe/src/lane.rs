@@ -1,0 +1,166 @@
+//! The kernel lane: each call of the kernel on the real pipe behind a channel is made here.
+//!
+//! Invariant: a `Lane` is one descriptor of one channel, for the length of one call. The kernel is asked each time, and
+//! nothing is remembered. Only a `Reopened` owns its descriptor.
+//! Not here: when the lane is read or written, and what its bytes are (read.rs, write.rs, wake.rs, handback.rs); the
+//! side pipes of a hand-back among outsiders (outsider.rs).
+use crate::channel::Channel;
+use crate::copy::Iov;
+use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
+use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
+use byway_sys::syscall::{call3, call6, nr};
+use core::ops::Deref;
+
+/// A channel's kernel lane, by one descriptor of it.
+#[derive(Clone, Copy)]
+pub struct Lane<'a> {
+    ch: &'a Channel,
+    fd: usize,
+}
+
+impl Channel {
+    /// Its kernel lane, by `fd`.
+    #[inline]
+    pub fn lane(&self, fd: usize) -> Lane<'_> {
+        Lane { ch: self, fd }
+    }
+}
+
+/// The calls' flag for "do not wait" (LINUX preadv2(2)).
+const RWF_NOWAIT: usize = 8;
+/// No offset: the file's own position, which a pipe has not.
+const NO_OFFSET: usize = usize::MAX;
+
+impl<'a> Lane<'a> {
+    /// Whether the descriptor is still one of this pipe. Another thread may have closed it, and its number may be another
+    /// file's by now.
+    pub fn is_ours(self) -> bool {
+        self.ch.is_behind(self.fd)
+    }
+    /// Bytes in the pipe.
+    pub fn held(self) -> usize {
+        file::fionread(self.fd)
+    }
+    /// Whether it has no bytes.
+    pub fn is_empty(self) -> bool {
+        self.held() == 0
+    }
+    /// Bytes that the pipe may hold, as the kernel counts them.
+    pub fn size(self) -> usize {
+        file::fcntl(self.fd, F_GETPIPE_SZ, 0).max(0) as usize
+    }
+    /// Makes it `size` bytes large. False: the kernel refused.
+    pub fn resize(self, size: usize) -> bool {
+        !failed(file::fcntl(self.fd, F_SETPIPE_SZ, size))
+    }
+    /// Makes it as large as the kernel allows, from `most` down to `least`; its size, or 0.
+    pub fn resize_within(self, most: usize, least: usize) -> usize {
+        file::largest(self.fd, most, least)
+    }
+    /// Asked of a writing end: whether nobody reads.
+    pub fn is_reader_gone(self) -> bool {
+        file::reader_gone(self.fd)
+    }
+    /// Whether the open file description has O_NONBLOCK.
+    pub fn is_nonblocking(self) -> bool {
+        file::is_nonblocking(self.fd)
+    }
+    /// Whether it is an end for writing.
+    pub fn is_for_writing(self) -> bool {
+        file::is_writable(self.fd)
+    }
+
+    /// The same pipe, opened for both directions.
+    pub fn reopen(self) -> Result<Reopened<'a>, Ret> {
+        self.reopened(file::reopen(self.fd))
+    }
+    /// As [`Lane::reopen`], where thread `tid` has the descriptor and the caller has a table of its own.
+    pub fn reopen_of(self, tid: u32) -> Result<Reopened<'a>, Ret> {
+        self.reopened(file::reopen_of(tid, self.fd))
+    }
+    fn reopened(self, fd: Ret) -> Result<Reopened<'a>, Ret> {
+        if failed(fd) {
+            return Err(fd);
+        }
+        let both = Reopened(self.ch.lane(fd as usize));
+        // The number may have become another file's before it was opened.
+        if both.is_ours() { Ok(both) } else { Err(EBADF) }
+    }
+
+    /// readv(2) of what is there; EAGAIN if that is nothing. The caller holds the readers' side.
+    ///
+    /// # Safety
+    /// The kernel may write to each of `v`, or refuses it.
+    pub unsafe fn read_now(self, v: &[Iov]) -> Ret {
+        // SAFETY: the caller's promise.
+        match unsafe { self.vectored_now(nr::PREADV2, v) } {
+            // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description. Nobody else takes the bytes between
+            // the question and the read.
+            ENOSYS | EOPNOTSUPP if self.is_empty() => EAGAIN,
+            // SAFETY: the caller's promise.
+            ENOSYS | EOPNOTSUPP => unsafe { self.vectored(nr::READV, v) },
+            got => got,
+        }
+    }
+    /// readv(2): one call takes what there is, under the pipe's own lock.
+    ///
+    /// # Safety
+    /// As [`Lane::read_now`].
+    pub unsafe fn read(self, v: &[Iov]) -> Ret {
+        // SAFETY: the caller's promise.
+        unsafe { self.vectored(nr::READV, v) }
+    }
+    /// writev(2) into a pipe that was just seen empty; it does not wait where the kernel can promise that.
+    ///
+    /// # Safety
+    /// Each of `v` may be read, or the kernel refuses it.
+    pub unsafe fn write_now(self, v: &[Iov]) -> Ret {
+        // SAFETY: the caller's promise.
+        match unsafe { self.vectored_now(nr::PWRITEV2, v) } {
+            // SAFETY: the caller's promise.
+            ENOSYS | EOPNOTSUPP => unsafe { self.vectored(nr::WRITEV, v) },
+            got => got,
+        }
+    }
+    /// write(2), or writev(2), of what is at `v`.
+    ///
+    /// # Safety
+    /// As [`Lane::write_now`].
+    #[inline]
+    pub unsafe fn write(self, v: &[Iov]) -> Ret {
+        match v {
+            // SAFETY: the caller's promise.
+            [v] => unsafe { call3(nr::WRITE, self.fd, v.base, v.len) },
+            // SAFETY: the caller's promise.
+            v => unsafe { self.vectored(nr::WRITEV, v) },
+        }
+    }
+
+    unsafe fn vectored(self, call: usize, v: &[Iov]) -> Ret {
+        // SAFETY: as the callers say of `v`; the array itself outlives the call.
+        unsafe { call3(call, self.fd, v.as_ptr() as usize, v.len()) }
+    }
+    unsafe fn vectored_now(self, call: usize, v: &[Iov]) -> Ret {
+        let at = v.as_ptr() as usize;
+        // SAFETY: as above.
+        unsafe { call6(call, self.fd, at, v.len(), NO_OFFSET, NO_OFFSET, RWF_NOWAIT) }
+    }
+}
+
+/// A description of the pipe for both directions, which lives for microseconds.
+///
+/// LINUX fifo(7): O_RDWR never blocks, and makes neither EOF nor SIGPIPE.
+pub struct Reopened<'a>(Lane<'a>);
+
+impl<'a> Deref for Reopened<'a> {
+    type Target = Lane<'a>;
+    fn deref(&self) -> &Lane<'a> {
+        &self.0
+    }
+}
+
+impl Drop for Reopened<'_> {
+    fn drop(&mut self) {
+        file::close(self.0.fd);
+    }
+}
