@@ -252,8 +252,8 @@ again:
        :: SLEEPERS(t) > 0 ->
           if :: done > 0 -> break :: else fi;
           if
-          :: !WOKEN(t) -> hand_back(true)
-          :: WOKEN(t) -> hand_back(true)
+          :: !WOKEN(t) -> hand_back(false)
+          :: WOKEN(t) -> hand_back(false)
           :: WOKEN(t) -> (tail != t)
           fi;
           goto next_look

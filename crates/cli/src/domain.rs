@@ -175,7 +175,7 @@ impl Run {
             Reason::Cold if carried == 0 => "; too little traffic, or an end took no part",
             Reason::Cold | Reason::ReaderGone => "",
             Reason::Readiness => "; then the kernel's: poll, select or epoll on it",
-            Reason::SecondReader => "; then the kernel's: two readers asleep at once",
+            Reason::SecondReader => "; at times the kernel's: two readers asleep at once",
             Reason::Splice => "; then the kernel's: splice, tee, vmsplice, sendfile or io_uring",
             Reason::Control => {
                 "; then the kernel's: a control call (FIONREAD, F_SETPIPE_SZ, O_ASYNC ...)"

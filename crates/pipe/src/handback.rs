@@ -264,6 +264,9 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         lock::unlock(me, ch);
         return true;
     }
+    if why == Reason::SecondReader {
+        policy::open_later(ch, why);
+    }
     let r = lock::hold(me, ch, Head::SPILLS);
     let done = spill(me, ch, fd, r);
     if !done {

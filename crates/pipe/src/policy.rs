@@ -7,7 +7,7 @@
 //! (policy/batch.rs); the yield of one who has woken a reader on one CPU, which has bounds of its own
 //! (policy/handover.rs).
 use crate::Caller;
-use crate::channel::{Channel, Cpu, Line, PIPE_BUF, WriterSide};
+use crate::channel::{Channel, Cpu, Line, PIPE_BUF, Reason, WriterSide};
 use crate::lock::Patience;
 use crate::pass_through;
 use crate::word::Tail;
@@ -327,9 +327,17 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
         return false;
     }
     w.0.lone_wakes.store(0, Relaxed);
-    let worth = w.0.worth.load(Relaxed).saturating_mul(4);
-    w.0.worth.store(worth.clamp(1 << 10, 1 << 20), Relaxed);
+    open_later(ch, Reason::Cold);
     true
+}
+
+/// The ring is being closed because it brought nothing, or because several readers sleep: it takes four times as many
+/// writes to open it again as the last time.
+pub fn open_later(ch: &Channel, why: Reason) {
+    let worth = &ch.writer.0.worth;
+    let more = worth.load(Relaxed).saturating_mul(4);
+    worth.store(more.clamp(1 << 10, 1 << 20), Relaxed);
+    ch.facts.0.why.store(why as u8, Relaxed);
 }
 
 /// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a

@@ -267,7 +267,8 @@ impl<'a> Reading<'a, '_> {
         }
     }
 
-    /// I7: another reader is asleep, or on the way home, or was killed in its sleep.
+    /// I7: another reader is asleep, or on the way home, or was killed in its sleep. Two may sleep in the kernel alone:
+    /// only there is it one order in which they are woken.
     fn wait_for_sleeper(&mut self, t: Tail) -> Next {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         if *self.done > 0 {
@@ -275,7 +276,7 @@ impl<'a> Reading<'a, '_> {
         }
         if t.woken() && self.patience.turns() <= 80 {
             self.patience.wait(me.cpus);
-        } else if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
+        } else if !handback::hand_back(me, ch, fd, false, Reason::SecondReader) {
             return Next::Break(Some(Step::Native));
         }
         AGAIN_NOW

@@ -70,7 +70,7 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 handback::settle(me, ch, fd);
             } else if t.sleepers() > 0 && (!t.woken() || patience.turns() > 80) {
                 // I7: as a second reader.
-                if !handback::hand_back(me, ch, fd, true, Reason::SecondReader) {
+                if !handback::hand_back(me, ch, fd, false, Reason::SecondReader) {
                     return Sight::Kernels;
                 }
             }

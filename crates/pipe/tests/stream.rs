@@ -449,3 +449,61 @@ fn a_non_blocking_reader_waits_for_no_holder_that_was_stopped() {
     assert!(p.ch.cas_head(held, free));
     assert_eq!((p.get(&mut b), b), (1000, [7; 1000]));
 }
+
+/// Waits until it is so.
+fn comes(met: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !met() {
+        assert!(std::time::Instant::now() < until, "it does not come");
+        process::nap(1000);
+    }
+}
+
+/// I7: two readers asleep, in a pipe that was carried. Each message comes to one of them; when one has gone, the stream of
+/// the other is carried again.
+#[test]
+fn carried_again_after_two_readers_slept() {
+    let p = pipe();
+    let told = pipe();
+    let reader = || {
+        // SAFETY: the child only uses this test's code and leaves by _exit.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            file::close(p.w);
+            let mut b = [0u8; 4096];
+            // The byte tells how to go on: 1 once more, 2 leave.
+            while p.get(&mut b[..1]) == 1 && b[0] == 1 {
+                told.put(b"!");
+            }
+            // SAFETY: leaving the child.
+            unsafe { libc::_exit(0) };
+        }
+        pid
+    };
+    // Carried: so much for nobody but this process.
+    for _ in 0..20 {
+        assert_eq!(p.put(&[1; 4096]), 4096);
+        assert_eq!(p.get(&mut [0; 4096]), 4096);
+    }
+    assert!(!p.ch.tail().closed());
+    let children = [reader(), reader()];
+    comes(|| p.ch.tail().closed() && p.ch.tail().sleepers() == 2);
+    for _ in 0..50 {
+        assert_eq!(p.put(&[1]), 1);
+        assert_eq!(told.get(&mut [0]), 1);
+    }
+    comes(|| p.ch.tail().sleepers() == 2);
+    assert_eq!(p.put(&[2]), 1);
+    comes(|| p.ch.tail().sleepers() == 1);
+    assert_eq!(p.put(&[2]), 1);
+    for pid in children {
+        let mut status = 0;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert_eq!(status, 0);
+    }
+    assert!(p.ch.tail().closed() && !p.ch.forever());
+    let before = carried(&p);
+    stream_on(&p, 20_000_000, &[65536], &[65536], false, false, None);
+    assert!(carried(&p) - before > 10_000_000);
+}
