@@ -117,7 +117,7 @@ fn write_by(
     if look && is_reader_gone(me, ch, fd) {
         return false;
     }
-    if ch.is_fifo() && is_anothers(me, ch, fd, look) || !may() {
+    if ch.rules().outsiders && is_anothers(me, ch, fd, look) || !may() {
         return false;
     }
     if has_cursor {

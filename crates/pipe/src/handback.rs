@@ -8,7 +8,7 @@
 //! Both directions use a short-lived O_RDWR reopening of the pipe, so the holder of either end can do them, and
 //! neither EOF nor SIGPIPE is made on the way.
 use crate::Caller;
-use crate::channel::{Channel, FIFO_SIZE, Reason};
+use crate::channel::{Channel, Reason};
 use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring, SLACK, SMALLEST};
@@ -66,7 +66,7 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if ch.facts.0.pending.load(Relaxed) != 0
         || ch.facts.0.full.load(Relaxed) != 0
         || !ch.holders_known(&me.domain, fd)
-        || (ch.is_fifo() && file::reader_gone(fd))
+        || (ch.rules().readers_return && ch.lane(fd).is_reader_gone())
     {
         return false;
     }
@@ -148,9 +148,9 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     clusters::promise(me.domain, ch, most);
     intend(ch, OPENING, held);
     let got = pull(tmp, ring, r, held);
-    if ch.is_fifo() {
+    if let Some(size) = ch.rules().open_size {
         ch.facts.0.shrunk.store(MARKED, Relaxed);
-        file::fcntl(tmp, file::F_SETPIPE_SZ, FIFO_SIZE);
+        ch.lane(tmp).resize(size);
     }
     file::close(tmp);
     // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own wake-up.
@@ -332,7 +332,7 @@ fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     };
     let held = file::fionread(tmp_fd);
     let grown = n + held > size;
-    let outsider = n > 0 && ch.is_fifo() && held > own;
+    let outsider = n > 0 && ch.rules().outsiders && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
         let room = (n + held + 8192).next_power_of_two().max(size);
         intend(ch, SPILLING, held);

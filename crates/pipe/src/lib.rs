@@ -42,6 +42,7 @@ pub mod ready;
 pub mod record;
 pub mod restartable_copy;
 pub mod ring;
+pub mod rules;
 pub mod single_copy;
 pub mod timer;
 mod wake;

@@ -177,7 +177,7 @@ pub fn begin(d: Domain, tid: u32) {
 /// Gives the channel back, for its ring brings nothing.
 pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
     handback::hand_back(me, ch, fd, false, crate::channel::Reason::Cold);
-    if ch.is_fifo() {
+    if !ch.rules().passes_through {
         return;
     }
     let mut t = ch.tail();

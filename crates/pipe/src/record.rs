@@ -244,7 +244,7 @@ pub fn from_kernel<'a>(
     {
         return Pulled::Nothing;
     }
-    if ch.is_fifo() && may_have_several(me, ch, m) {
+    if ch.rules().oldest_to_lane && may_have_several(me, ch, m) {
         return Pulled::Nothing;
     }
     let mut head = [0u8; HEAD];

@@ -30,7 +30,7 @@ pub(crate) fn short(
     n: usize,
 ) -> Option<Ret> {
     let asleep = t.sleepers() > 0 && !t.woken() && !t.closed();
-    if !asleep || t.lock_owner() != 0 || t.bias_owner() != 0 || ch.is_fifo() {
+    if !asleep || t.lock_owner() != 0 || t.bias_owner() != 0 || ch.rules().outsiders {
         return None;
     }
     let mine = t.with_lock(me.tid);
@@ -144,7 +144,7 @@ pub(crate) fn to_kernel(
     n: usize,
     place: Chunk,
 ) -> Result<usize, Ret> {
-    if ch.is_fifo() {
+    if ch.rules().outsiders {
         // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
         ch.facts.0.lane.store(n as u16, Relaxed);
     }

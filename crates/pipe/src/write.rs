@@ -46,15 +46,15 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
         }
         // To wake a sleeper is to write to the kernel's pipe, which asks the same.
         let rings = t.sleepers() > 0 && !t.woken();
-        let look = w.done == 0 && (!rings || ch.is_fifo()) && policy::look_again(me, ch);
-        if ch.is_fifo() && w.done == 0 && is_anothers(me, ch, fd, look) {
+        let rules = ch.rules();
+        let look = w.done == 0 && (!rings || rules.outsiders) && policy::look_again(me, ch);
+        if rules.outsiders && w.done == 0 && is_anothers(me, ch, fd, look) {
             continue;
         }
         if look && !rings && ch.lane(fd).is_reader_gone() {
             // LINUX pipe_write: no reader: SIGPIPE and EPIPE, from the kernel itself; and from now on at every write.
-            // A FIFO may get another reader.
-            handback::hand_back(me, ch, fd, !ch.is_fifo(), Reason::ReaderGone);
-            if ch.is_fifo() {
+            handback::hand_back(me, ch, fd, !rules.readers_return, Reason::ReaderGone);
+            if rules.readers_return {
                 // Counted, as every call of the kernel on a channel that may be opened again.
                 continue;
             }
@@ -81,7 +81,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
     }
 }
 
-/// Of a FIFO: gives it back if an outsider has written into it, or nobody watches for outsiders any more.
+/// Where outsiders may come: hands the channel back if one has written into it, or nobody watches for outsiders any more.
 pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> bool {
     let strange = (look || (me.heard)()) && fifo::has_outside_bytes(ch, fd);
     let theirs = strange || (look && policy::unwatched(me));

@@ -304,7 +304,7 @@ impl<'a> Locked<'a, '_> {
         let used = see.used();
         if see.m.valid() {
             self.full_lane(see)
-        } else if used > 0 && (ch.is_fifo() || see.ring.is_over(used, self.w.want)) {
+        } else if used > 0 && (ch.rules().oldest_to_lane || see.ring.is_over(used, self.w.want)) {
             self.oldest_to_lane(see)
         } else {
             self.overflow(see)
@@ -369,7 +369,7 @@ impl<'a> Locked<'a, '_> {
                 byway_sys::process::nap(100);
                 return BEGIN_ANEW;
             }
-            if ch.is_fifo() {
+            if ch.rules().readers_return {
                 handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
                 return BEGIN_ANEW;
             }
