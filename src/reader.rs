@@ -14,7 +14,7 @@ use byway_pipe::channel::Reason;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::ReadCursor;
 use byway_pipe::read::{self, Armed};
-use byway_pipe::{Step, fast_path, handback, pass_through, policy};
+use byway_pipe::{Step, fast_path, handback, pass_through, wait};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
 use std::io;
@@ -291,7 +291,7 @@ impl Reader {
         }
         // A wake-up brought the first bytes of a write; the rest of it is in the ring.
         let was = ch.tail().position();
-        policy::let_publish(&me, ch, done, was);
+        wait::let_publish(&me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),

@@ -11,7 +11,7 @@ use crate::kernel::said;
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
 use byway_pipe::record::{self, Found, HEAD, Pulled, RecordHead};
-use byway_pipe::{fast_path, policy};
+use byway_pipe::{fast_path, policy, wait};
 use std::borrow::Cow;
 use std::io;
 use std::mem::MaybeUninit;
@@ -260,7 +260,7 @@ impl Receiver {
                     let ready = || record::changed(ch, was);
                     if !waited && !was.closed() && !ch.chunk().valid() {
                         waited = true;
-                        if policy::reader_waits(me, ch, ready) {
+                        if wait::reader(me, ch, ready) {
                             continue;
                         }
                     }

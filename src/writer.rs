@@ -15,7 +15,7 @@ use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::WriteCursor;
 use byway_pipe::record::{self, HEAD};
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fast_path, fifo, handback, pass_through, policy};
+use byway_pipe::{Step, fast_path, fifo, handback, liveness, pass_through, policy};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -170,7 +170,7 @@ impl Writer {
         let gone = events & libc::POLLERR != 0;
         if let (true, Some(c)) = (gone, self.carried) {
             // The next write looks at once whether anybody reads.
-            policy::looks_in_vain(c.channel);
+            liveness::looks_in_vain(c.channel);
         }
         Ok(gone)
     }

@@ -342,7 +342,7 @@ pub struct ThreadSlot {
     /// many such writes it has made since one was counted.
     pub passing: AtomicU32,
     pub writes: AtomicU32,
-    /// Cycle from which on it may yield to whom it wakes (policy/handover.rs).
+    /// Cycle from which on it may yield to whom it wakes (wait/handover.rs).
     pub yields_from: AtomicU64,
     /// The channel into which it wrote last by a biased lock, if it has not waited for something to read since
     /// (policy/cache_lines.rs).

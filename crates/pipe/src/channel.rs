@@ -4,9 +4,10 @@
 //! and checked.
 //! Not here: the bytes in flight (ring.rs, clusters.rs), the meaning of the words (word.rs).
 use crate::inline_payload;
-use crate::policy;
+use crate::policy::Score;
 use crate::ring::DIRECT;
 use crate::single_copy::Offer;
+use crate::wait;
 use crate::word::{Chunk, Head, POS, Tail};
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNEL_BYTES;
@@ -61,7 +62,7 @@ pub struct ReaderSide {
     /// empty stays so.
     pub filled: AtomicU64,
     pub history: AtomicU32,
-    /// Whether leaving the writer alone for a moment has brought more of late, and how much (policy/batch.rs, Gain).
+    /// Whether leaving the writer alone for a moment has brought more of late, and how much (wait/batch.rs, Gain).
     pub gain: AtomicU32,
     /// Whether yields have brought what was waited for, of late: 0 to 256.
     pub yields: AtomicU32,
@@ -115,7 +116,7 @@ pub struct WriterSide {
     /// Writes until a direct one is tried again, and how many it will be after a try in vain.
     pub skip: AtomicU32,
     pub penalty: AtomicU32,
-    /// Writes since the last look whether a reader is there (policy.rs, OFTEN).
+    /// Writes since the last look whether a reader is there (liveness.rs, OFTEN).
     pub since: AtomicU32,
     pub name: [AtomicU64; 2],
 }
@@ -175,7 +176,7 @@ pub struct Place {
     pub writer_cpu: Cpu,
     /// Whether readers leave the lines that they copy from where they are (policy/cache_lines.rs, Left).
     pub left: AtomicU32,
-    /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (policy.rs,
+    /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (wait.rs,
     /// `let_publish`).
     pub more: AtomicU32,
 }
@@ -332,14 +333,14 @@ impl Channel {
         self.m.0.writer_cpu.set(0);
         self.m.0.left.store(0, Relaxed);
         self.m.0.more.store(0, Relaxed);
-        for c in [
+        for score in [
             &self.reader.0.history,
             &self.writer.0.history,
             &self.reader.0.yields,
             &self.writer.0.yields,
             &self.writer.0.offers,
         ] {
-            c.store(128, Relaxed);
+            Score::NEW.store(score);
         }
         for c in [
             &self.reader.0.seen,
@@ -372,7 +373,7 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
-        self.reader.0.gain.store(policy::NO_GAIN, Relaxed);
+        self.reader.0.gain.store(wait::NO_GAIN, Relaxed);
         self.reader.0.lines.store(0, Relaxed);
         for e in &self.table.0 {
             e.store(0, Relaxed);
@@ -390,7 +391,7 @@ impl Channel {
     pub fn tail_address(&self) -> &AtomicU64 {
         &self.writers.0.t
     }
-    /// Asks for the tail's line, to be written (`policy::expect_t`).
+    /// Asks for the tail's line, to be written (`policy::expect_tail`).
     #[inline]
     pub fn expect_tail(&self) {
         line::to_write(self.tail_address().as_ptr().cast());

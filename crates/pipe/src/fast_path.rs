@@ -13,7 +13,7 @@ use crate::record::{HEAD, RecordHead};
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
 use crate::write::{is_anothers, publish};
-use crate::{Caller, biased_lock, inline_payload, policy, wake};
+use crate::{Caller, biased_lock, inline_payload, liveness, policy, wake};
 use byway_sys::errno::Ret;
 use byway_sys::line;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -113,7 +113,7 @@ fn write_by(
     if me.handlers {
         return false;
     }
-    let look = policy::is_look_due(me, ch);
+    let look = liveness::is_look_due(me, ch);
     if look && is_reader_gone(me, ch, fd) {
         return false;
     }
@@ -137,10 +137,10 @@ fn write_by(
 #[cold]
 #[inline(never)]
 fn is_reader_gone(me: &Caller, ch: &Channel, fd: usize) -> bool {
-    policy::looks(me, ch);
+    liveness::looks(me, ch);
     let gone = ch.lane(fd).is_reader_gone();
     if gone {
-        policy::looks_in_vain(ch);
+        liveness::looks_in_vain(ch);
     }
     gone
 }

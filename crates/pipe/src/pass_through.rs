@@ -5,7 +5,7 @@
 //! opener:  tail: PASS_THROUGH taken away;  a few writes later: the lock;  barrier;  is anybody still in such a call?  opens
 //! ```
 //! A channel that is the kernel's counts in the tail who is in a call on it, so that nobody opens it under one who
-//! sleeps there. Where its ring brought nothing (policy.rs, `rang`) each call meets cold caches, and the tail's line
+//! sleeps there. Where its ring brought nothing (`policy::on_wake`) each call meets cold caches, and the tail's line
 //! comes from the other CPU. So the tail says PASS_THROUGH there, and a thread says in its own line that it is in a
 //! call.
 //!
@@ -17,7 +17,7 @@
 use crate::biased_lock::{self, number};
 use crate::channel::Channel;
 use crate::word::Tail;
-use crate::{Caller, handback, policy};
+use crate::{Caller, handback, wait};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
 use byway_sys::errno::Ret;
@@ -41,7 +41,7 @@ impl Inside {
         let Found { slot, apart, .. } = self.0;
         drop(self);
         if apart != 0 && n > 0 {
-            policy::hand_over(slot, apart);
+            wait::hand_over(slot, apart);
         }
     }
 }
@@ -64,7 +64,7 @@ struct Found {
     slot: &'static ThreadSlot,
     channel: &'static Channel,
     number: u32,
-    /// Of writes, as policy.rs has it.
+    /// Of writes, as wait/handover.rs has it.
     apart: u32,
 }
 
@@ -87,7 +87,7 @@ impl Found {
             channel,
             number: number(me, channel),
             // A reader wakes nobody, and need not ask the kernel.
-            apart: if writes { policy::apart(me, slot) } else { 0 },
+            apart: if writes { wait::apart(me, slot) } else { 0 },
         })
     }
 }

@@ -1,54 +1,37 @@
-//! When to spin, yield or sleep.
+//! What pays: when a ring, of which size, a bias of the writers' lock, a single copy.
 //!
-//! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU; a yield happens once per
-//! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a
-//! CPU from one who could end it.
-//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come
-//! (policy/batch.rs); the yield of one who has woken a reader on one CPU, which has bounds of its own
-//! (policy/handover.rs).
+//! Invariant: nothing is decided but by the counters of the channel and the settings of the domain. No call of the
+//! kernel is made, and no wait. A wrong answer costs time, and never a byte.
+//! Not here: waiting awake (wait.rs), how cache lines travel (policy/cache_lines.rs), whether a reader is left
+//! (liveness.rs).
 use crate::Caller;
-use crate::channel::{Channel, Cpu, Line, PIPE_BUF, Reason, WriterSide};
-use crate::lock::Patience;
-use crate::pass_through;
+use crate::channel::{Channel, Line, PIPE_BUF, Reason, WriterSide};
 use crate::word::Tail;
-use byway_mem::layout::{Class, flags::NO_FIFO, flags::NO_SPIN};
+use crate::{pass_through, wait};
+use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
-use byway_sys::{clock, line, process, rseq};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use byway_sys::{clock, line};
+use core::sync::atomic::Ordering::Relaxed;
 
-mod batch;
 mod cache_lines;
-mod handover;
-pub use batch::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
-use cache_lines::come_when_asked;
+mod score;
+pub(crate) use cache_lines::come_when_asked as lines_come_when_asked;
 pub use cache_lines::{Lines, begins, ended, expect_tail, lines, reads_here, will_answer};
 pub use cache_lines::{clusters, is_to_shorten, lap, shortened};
-pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
+pub use score::Score;
 
 const ONE_CPU_RING: usize = 256 * 1024;
 const RING: usize = 512 * 1024;
 const PIECE: usize = 64 * 1024;
-/// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs
-/// at most twice the better of the two.
-const SPIN_US: u64 = 20;
-/// Who is answered sooner is answered by a peer that runs now.
-const PROMPT_US: u64 = 1;
 /// A writer that found the ring full waits for so much room, and not for its next message's: else both look at the
 /// other's line for each.
 pub const ROOM: usize = 16 * 1024;
-const LONG_US: u64 = 1000;
 /// Traffic that makes a channel worth a ring.
 const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
 /// Writes in a row by one thread after which it holds the bias: a barrier takes as long as some hundred of them.
 const ALONE: u32 = 1024;
-/// A writer asks the kernel whether its reader is there when it has not done so for this long.
-const LOOK_US: u64 = 50;
-/// Of `since`: on average so little went by from write to write that only one in so many looks at the clock.
-const OFTEN: u32 = 1 << 31;
-const UNTIMED: u32 = 64;
-const WRITES_PER_US: u64 = 4;
-/// Bells in a row after which a ring is left.
+/// Wake-ups in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
 /// On one CPU, wake-ups that one write which woke nobody makes good; on more of them, all. Who wakes another there may
 /// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little.
@@ -91,141 +74,10 @@ pub fn whole(me: &Caller) -> usize {
     }
 }
 
-fn per_us(me: &Caller) -> u64 {
+/// Cycles in a microsecond.
+pub(crate) fn per_us(me: &Caller) -> u64 {
     let cycles = &me.domain.header().cycles_per_us;
     u64::from(cycles.load(Relaxed).clamp(100, 20_000))
-}
-
-/// The cycle until which nobody yields on `cpu`, for somebody's yield was dear there.
-fn dear_until(me: &Caller, cpu: u32) -> &'static AtomicU64 {
-    &me.domain.header().noyield_until[cpu as usize % 64]
-}
-
-/// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
-#[derive(Clone, Copy)]
-enum Pace {
-    /// For a reader: what it waits for is one store.
-    Prompt,
-    /// For a writer of long pieces.
-    Steady,
-    /// For one of short ones: the more room there is when it looks, the better.
-    Gentle,
-}
-
-impl Pace {
-    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU. None at first, where a
-    /// writer has asked for the line by then (cache_lines.rs); elsewhere each look is one more that its write waits
-    /// for.
-    fn pauses(self, first: bool, asked: bool) -> u32 {
-        match self {
-            Pace::Prompt if first && asked => 0,
-            Pace::Prompt | Pace::Steady => 1,
-            Pace::Gentle => 16,
-        }
-    }
-}
-
-/// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
-fn wait(
-    me: &Caller,
-    pace: Pace,
-    mine: &Cpu,
-    theirs: &Cpu,
-    history: &AtomicU32,
-    yields: &AtomicU32,
-    ready: impl Fn() -> bool,
-) -> bool {
-    let head = me.domain.header();
-    let (t0, cpu) = clock::now_cpu();
-    mine.set(cpu);
-    let same = theirs.get() == cpu;
-    let us = per_us(me);
-    let h = history.load(Relaxed).min(256);
-    let asked = come_when_asked(me);
-    let may_spin = me.spin
-        && head.cpus.load(Relaxed) > 1
-        && !same
-        && head.flags.load(Relaxed) & NO_SPIN == 0
-        && (h >= 64 || t0 & 0xf0 == 0);
-    let mut before = t0;
-    if may_spin {
-        let end = t0 + SPIN_US * us;
-        loop {
-            let pauses = pace.pauses(before - t0 < PROMPT_US * us, asked);
-            for _ in 0..if pauses == 0 { 32 } else { 8 } {
-                if ready() {
-                    history.store(h + (256 - h) / 8, Relaxed);
-                    return true;
-                }
-                for _ in 0..pauses {
-                    clock::pause();
-                }
-            }
-            before = clock::now();
-            if before > end {
-                break;
-            }
-        }
-        history.store(h - h / 8, Relaxed);
-    }
-    let until = dear_until(me, cpu);
-    // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
-    // wait for, they only delay others. Now and then it is tried again.
-    let y = yields.load(Relaxed).min(256);
-    let pays = y >= 64 || t0 & 0xf0 == 0;
-    if (me.cpus == 1 || same) && pays && t0 >= until.load(Relaxed) {
-        process::yield_now();
-        let d = clock::now().wrapping_sub(before);
-        let f = head.backoff.load(Relaxed).clamp(1, 128);
-        if d > LONG_US * us {
-            until.store(before + d + d * f as u64, Relaxed);
-            head.backoff.store((f * 4).min(128), Relaxed);
-        } else {
-            head.backoff.store((f - 1).max(1), Relaxed);
-        }
-        let came = ready();
-        let (up, down) = (y + (256 - y) / 8, y - y / 8);
-        yields.store(if came { up } else { down }, Relaxed);
-        return came;
-    }
-    // About to sleep: the time to give back what nobody uses.
-    if reclaim::is_due(&me.domain) {
-        reclaim::look(&crate::clusters::user(me));
-    }
-    false
-}
-
-/// A reader that found nothing. `ready` tells whether the tail shows something new.
-pub fn reader_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
-    let (at, r) = (&ch.m.0, &ch.reader.0);
-    r.wait();
-    wait(
-        me,
-        Pace::Prompt,
-        &at.reader_cpu,
-        &at.writer_cpu,
-        &r.history,
-        &r.yields,
-        ready,
-    )
-}
-
-/// A writer that found the ring full, with `n` bytes to write.
-pub fn writer_waits(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
-    let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
-    let (at, w) = (&ch.m.0, &ch.writer.0);
-    w.waiting.store(1, Relaxed);
-    let ok = wait(
-        me,
-        pace,
-        &at.writer_cpu,
-        &at.reader_cpu,
-        &w.history,
-        &w.yields,
-        ready,
-    );
-    w.waiting.store(0, Relaxed);
-    ok
 }
 
 /// Whether the next `n` bytes of a write may be offered to a reader instead of copied into the ring: where the run
@@ -238,13 +90,13 @@ pub fn may_offer(me: &Caller, ch: &Channel, n: usize) -> bool {
         return false;
     }
     let w = &ch.writer.0;
-    if w.offers.load(Relaxed) < 64 {
+    if !Score::load(&w.offers).pays() {
         let skip = w.skip.load(Relaxed);
         if skip > 0 {
             w.skip.store(skip - 1, Relaxed);
             return false;
         }
-        w.offers.store(64, Relaxed);
+        Score::PAYS.store(&w.offers);
     }
     true
 }
@@ -313,7 +165,7 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
             on_flow(me, w, n);
             return false;
         }
-        if !is_shared(me) {
+        if !wait::is_shared(me) {
             // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
             if w.0.lone_wakes.load(Relaxed) != 0 {
                 on_flow(me, w, n);
@@ -338,14 +190,6 @@ pub fn open_later(ch: &Channel, why: Reason) {
     let more = worth.load(Relaxed).saturating_mul(4);
     worth.store(more.clamp(1 << 10, 1 << 20), Relaxed);
     ch.facts.0.why.store(why as u8, Relaxed);
-}
-
-/// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a
-/// longer write's first PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it
-/// at once.
-fn is_shared(me: &Caller) -> bool {
-    let (now, cpu) = clock::now_cpu();
-    dear_until(me, cpu).load(Relaxed) > now
 }
 
 /// The tail, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere
@@ -382,123 +226,21 @@ pub fn on_flow(me: &Caller, w: &Line<WriterSide>, n: usize) {
     }
 }
 
-/// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
-pub fn offer_waits(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
-    // What came of the offer itself is counted (`lent`).
-    let trusting = AtomicU32::new(256);
-    wait(
-        me,
-        Pace::Steady,
-        &ch.m.0.writer_cpu,
-        &ch.m.0.reader_cpu,
-        &trusting,
-        &trusting,
-        ready,
-    )
-}
-
 /// Whether an offer was taken, all of it. A reader with small buffers, or one that computes, never does: each try in vain
 /// doubles the number of writes until the next.
 pub fn on_offer(w: &Line<WriterSide>, all: bool) {
     let w = &w.0;
-    let h = w.offers.load(Relaxed).min(256);
+    let taken = Score::load(&w.offers);
     if all {
-        w.offers.store(h + (256 - h) / 8, Relaxed);
+        taken.after(true).store(&w.offers);
         w.penalty.store(0, Relaxed);
         return;
     }
-    let h = h - h / 4;
-    w.offers.store(h, Relaxed);
-    if h < 64 {
+    let taken = taken.after_dear();
+    taken.store(&w.offers);
+    if !taken.pays() {
         let penalty = w.penalty.load(Relaxed).saturating_mul(2).clamp(64, 8192);
         w.penalty.store(penalty, Relaxed);
         w.skip.store(penalty, Relaxed);
     }
-}
-
-/// A reader that a wake-up woke with `n` bytes, where the tail was `was`: the rest of that write is in the ring, but
-/// its writer may have lost the CPU before it could publish. The kernel's reader would wait for the pipe's lock here;
-/// this one does so too, but not for a writer that was stopped. Where the write has no rest its writer, on one CPU, is
-/// seldom out of the lock by now, and to yield to it is to yield to a busy thread, behind whom this reader would wait
-/// for the CPU with what it was woken for.
-pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
-    let ringing = || {
-        let t = ch.tail();
-        t.lock_owner() != 0 && t.position() == was
-    };
-    let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
-    let mut p = Patience::new();
-    while more && ringing() && !p.is_over() {
-        p.wait(me.cpus);
-    }
-}
-
-/// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
-pub fn unwatched(me: &Caller) -> bool {
-    let h = me.domain.header();
-    let (now, next) = (clock::now(), h.service_look.load(Relaxed));
-    let wait = 10_000 * per_us(me);
-    if now >= next || next - now > 2 * wait {
-        h.service_look.store(now + wait, Relaxed);
-        if process::is_gone(h.creator.load(Relaxed)) {
-            h.flags.fetch_or(NO_FIFO, Relaxed);
-        }
-    }
-    h.flags.load(Relaxed) & NO_FIFO != 0
-}
-
-/// What `look_again` would say. The clock takes as long as a short write does otherwise. So a thread that has written
-/// often since the last look goes by it, a few times, if it has not lost its CPU meanwhile: who waited for news, or was
-/// told some, has.
-#[inline]
-pub fn is_look_due(me: &Caller, ch: &Channel) -> bool {
-    let (w, head) = (&ch.writer.0, me.domain.header());
-    if w.epoch.load(Relaxed) != head.death_epoch.load(Relaxed) {
-        return true;
-    }
-    let since = w.since.load(Relaxed);
-    let area = if me.rseq { rseq::area() } else { None };
-    if since & OFTEN != 0 && !since.is_multiple_of(UNTIMED) && area.is_some_and(|a| a.is_marked()) {
-        w.since.store(since.wrapping_add(1), Relaxed);
-        return false;
-    }
-    let spent = clock::now().wrapping_sub(w.looked.load(Relaxed));
-    if spent > LOOK_US * per_us(me) {
-        return true;
-    }
-    let writes = (since & !OFTEN) + 1;
-    match area {
-        Some(a) if WRITES_PER_US * spent < u64::from(writes) * per_us(me) => {
-            a.mark();
-            w.since.store(writes | OFTEN, Relaxed);
-        }
-        _ => w.since.store(writes, Relaxed),
-    }
-    false
-}
-
-/// Whether a writer should ask the kernel if its last reader has gone: at most every 50 us, and at once when
-/// somebody in the domain closed a read end, ended, or reaped a child.
-pub fn look_again(me: &Caller, ch: &Channel) -> bool {
-    let due = is_look_due(me, ch);
-    if due {
-        looks(me, ch);
-    }
-    due
-}
-
-/// The look comes now: what happens from here on is the next one's to tell.
-pub fn looks(me: &Caller, ch: &Channel) {
-    let w = &ch.writer.0;
-    let epoch = me.domain.header().death_epoch.load(Relaxed);
-    w.epoch.store(epoch, Relaxed);
-    w.looked.store(clock::now(), Relaxed);
-    w.since.store(0, Relaxed);
-    // A thread seldom changes its CPU, and to ask for it takes as long as the clock.
-    ch.m.0.writer_cpu.set(clock::now_cpu().1);
-}
-
-/// What the look told is for another to find: it is due again.
-pub fn looks_in_vain(ch: &Channel) {
-    ch.writer.0.looked.store(0, Relaxed);
 }

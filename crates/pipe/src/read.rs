@@ -2,13 +2,13 @@
 //!
 //! Invariant: a read has no effect before its CAS on the head (I6); it takes no more out of the stream than it returns;
 //! it arms only when the ring is empty and the kernel lane's place is not set (I4).
-//! Not here: closing the channel (handback.rs), spinning (policy.rs).
+//! Not here: closing the channel (handback.rs), spinning (wait.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::{Buffers, Iov, VECTORS};
 use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, Step, handback, lock, policy};
+use crate::{Caller, Step, handback, lock, policy, wait};
 use byway_sys::errno::{EAGAIN, Ret, failed};
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
@@ -288,10 +288,10 @@ impl<'a> Reading<'a, '_> {
         let View { m, ring, .. } = see;
         let (r, there) = (see.r(), see.end() - see.r());
         let rest = self.rest();
-        if !self.gathered && policy::may_gather(&ch.reader, there, rest) && !m.valid() {
+        if !self.gathered && wait::may_gather(&ch.reader, there, rest) && !m.valid() {
             self.gathered = true;
-            if policy::gather(me, ch) {
-                policy::gathered(&ch.reader, there, ch.tail().wide(r) - r);
+            if wait::gather(me, ch) {
+                wait::gathered(&ch.reader, there, ch.tail().wide(r) - r);
                 return AGAIN_NOW;
             }
         }
@@ -319,7 +319,7 @@ impl<'a> Reading<'a, '_> {
             policy::will_answer(me);
         }
         ch.reader.0.count(k);
-        policy::looked(&ch.reader);
+        wait::looked(&ch.reader);
         // At half; or at once in a handler over that very write, whose writer nobody else would wake.
         let low = see.w() - (r + k as u64) <= ring.bytes() / 2;
         if m.valid()
@@ -366,7 +366,7 @@ impl<'a> Reading<'a, '_> {
         if !self.waited {
             self.waited = true;
             let was = see.t.position();
-            let came = policy::reader_waits(me, ch, || {
+            let came = wait::reader(me, ch, || {
                 let t = ch.tail();
                 t.position() != was || t.closed() || ch.offer().is_made()
             });

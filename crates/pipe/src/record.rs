@@ -17,7 +17,7 @@ use crate::read::{self, Drained};
 use crate::ring::Ring;
 use crate::word::{Chunk, Head, Tail};
 use crate::write::{self, Progress};
-use crate::{Caller, clusters, wake};
+use crate::{Caller, clusters, liveness, wait, wake};
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::process;
 use core::mem::MaybeUninit;
@@ -166,7 +166,7 @@ pub fn take_inline(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead
     }
     ch.reader.0.seen.store(h.position() + n, Relaxed);
     ch.reader.0.count(payload.len());
-    policy::looked(&ch.reader);
+    wait::looked(&ch.reader);
     Some(head)
 }
 
@@ -184,14 +184,14 @@ fn published(ch: &Channel, h: Head, t: Tail) -> Option<u64> {
 /// As for bytes (read.rs): a stream of small records would pay for the tail's way between the CPUs with each of them.
 #[inline]
 fn gathered(me: &Caller, ch: &Channel, h: Head, n: u64, one: usize) -> Option<u64> {
-    if n == 0 || !policy::may_gather(&ch.reader, n, one) || !policy::gather(me, ch) {
+    if n == 0 || !wait::may_gather(&ch.reader, n, one) || !wait::gather(me, ch) {
         return Some(n);
     }
     let after = published(ch, h, ch.tail())?;
     // Records that come more slowly than the tail does, as grants do, have nothing from it: who waits for them holds up
     // their sender.
-    let quickly = after.wrapping_sub(n) >= policy::QUICK * one as u64;
-    policy::gathered(&ch.reader, n, if quickly { after } else { n });
+    let quickly = after.wrapping_sub(n) >= wait::QUICK * one as u64;
+    wait::gathered(&ch.reader, n, if quickly { after } else { n });
     Some(after)
 }
 
@@ -206,7 +206,7 @@ fn look(me: &Caller, ch: &Channel, (h, t): (Head, Tail), ring: Ring) -> Option<u
     };
     let n = gathered(me, ch, h, n, one).filter(|&n| n <= ring.bytes())?;
     ch.reader.0.seen.store(h.position() + n, Relaxed);
-    policy::looked(&ch.reader);
+    wait::looked(&ch.reader);
     policy::reads_here(me, ch);
     Some(n)
 }
@@ -304,7 +304,7 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
     let (t, m) = (ch.tail(), ch.chunk());
     let gone = ch.lane(fd).is_reader_gone();
     if gone {
-        policy::looks_in_vain(ch);
+        liveness::looks_in_vain(ch);
     }
     let ring = ch.ring(&me.domain).filter(|_| !gone && !t.closed());
     let Some(ring) = ring.filter(|_| t.sleepers() == 0 || t.woken()) else {

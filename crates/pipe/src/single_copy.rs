@@ -13,7 +13,7 @@
 //! Not here: when that pays (policy.rs).
 use crate::channel::Channel;
 use crate::copy::{Buffers, Iov, VECTORS};
-use crate::{Caller, policy};
+use crate::{Caller, policy, wait};
 use byway_sys::errno::{ESRCH, Ret, failed};
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -85,7 +85,7 @@ pub fn offer(me: &Caller, ch: &Channel, base: usize, n: usize) -> usize {
     o.l.store(new, Release);
     let mut seen = new;
     loop {
-        let moved = policy::offer_waits(me, ch, || o.l.load(Relaxed) != seen);
+        let moved = wait::offer(me, ch, || o.l.load(Relaxed) != seen);
         seen = o.l.load(Relaxed);
         if !moved || seen & OFFERED == 0 || seen & REFUSED != 0 || (seen & TAKEN) as usize >= n {
             break;

@@ -9,7 +9,7 @@ use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, Step, biased_lock, fifo, handback, lock, pass_through, policy};
+use crate::{Caller, Step, biased_lock, fifo, handback, liveness, lock, pass_through, policy};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
@@ -47,7 +47,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
         // To wake a sleeper is to write to the kernel's pipe, which asks the same.
         let rings = t.sleepers() > 0 && !t.woken();
         let rules = ch.rules();
-        let look = w.done == 0 && (!rings || rules.outsiders) && policy::look_again(me, ch);
+        let look = w.done == 0 && (!rings || rules.outsiders) && liveness::look_again(me, ch);
         if rules.outsiders && w.done == 0 && is_anothers(me, ch, fd, look) {
             continue;
         }
@@ -84,7 +84,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
 /// Where outsiders may come: hands the channel back if one has written into it, or nobody watches for outsiders any more.
 pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> bool {
     let strange = (look || (me.heard)()) && fifo::has_outside_bytes(ch, fd);
-    let theirs = strange || (look && policy::unwatched(me));
+    let theirs = strange || (look && liveness::unwatched(me));
     theirs && handback::hand_back(me, ch, fd, false, Reason::NotTakingPart)
 }
 

@@ -4,7 +4,7 @@
 mod common;
 use byway_mem::layout::ThreadSlot;
 use byway_pipe::channel::PIPE_BUF;
-use byway_pipe::{lock, policy};
+use byway_pipe::{lock, wait};
 use byway_sys::clock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -34,10 +34,10 @@ fn bind(cpu: u32) {
 #[test]
 fn the_next_is_apart() {
     let (k, apart) = (place(), 1 << 30);
-    policy::hand_over(&k, apart);
+    wait::hand_over(&k, apart);
     let from = k.yields_from.load(Relaxed);
     assert!(from > clock::now());
-    policy::hand_over(&k, apart);
+    wait::hand_over(&k, apart);
     assert_eq!(k.yields_from.load(Relaxed), from, "made in that time");
 }
 
@@ -51,10 +51,10 @@ fn what_a_wait_has_learned_counts() {
             let until = clock::now() + (1 << 40);
             let dear = &p.d.header().noyield_until;
             dear.iter().for_each(|d| d.store(until, Relaxed));
-            assert!(policy::apart(&p.me(), &k) > 0);
+            assert!(wait::apart(&p.me(), &k) > 0);
             assert_eq!(k.yields_from.load(Relaxed), until);
             dear.iter().for_each(|d| d.store(1, Relaxed));
-            policy::apart(&p.me(), &k);
+            wait::apart(&p.me(), &k);
             assert_eq!(k.yields_from.load(Relaxed), until, "not sooner");
         });
     });
@@ -64,10 +64,10 @@ fn what_a_wait_has_learned_counts() {
 fn no_rest_is_for_ever() {
     let (k, apart) = (place(), 1000u32);
     // Of one that was stopped for an hour, or of another machine's clock.
-    let never = clock::now() + (u64::from(apart) << (policy::LONGEST + 4));
+    let never = clock::now() + (u64::from(apart) << (wait::LONGEST + 4));
     k.yields_from.store(never, Relaxed);
-    policy::hand_over(&k, apart);
-    let longest = u64::from(apart) << policy::LONGEST;
+    wait::hand_over(&k, apart);
+    let longest = u64::from(apart) << wait::LONGEST;
     assert!(k.yields_from.load(Relaxed) <= clock::now() + longest);
 }
 
@@ -84,18 +84,18 @@ fn a_real_time_thread_goes_on_before_others() {
     std::thread::scope(|s| {
         s.spawn(|| {
             if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                assert_eq!(policy::apart(&p.me(), &place()), 0, "on several CPUs");
+                assert_eq!(wait::apart(&p.me(), &place()), 0, "on several CPUs");
             }
             bind(clock::now_cpu().1);
             // Told anew, also of a process that began on several.
-            assert!(policy::apart(&p.me(), &place()) > 0, "on one");
+            assert!(wait::apart(&p.me(), &place()) > 0, "on one");
             assert_eq!(class(libc::SCHED_BATCH), 0);
-            assert!(policy::apart(&p.me(), &place()) > 0, "as a batch");
+            assert!(wait::apart(&p.me(), &place()) > 0, "as a batch");
             if class(libc::SCHED_FIFO) != 0 {
                 println!("skipped: this user has no real-time priorities");
                 return;
             }
-            assert_eq!(policy::apart(&p.me(), &place()), 0, "in real time");
+            assert_eq!(wait::apart(&p.me(), &place()), 0, "in real time");
         });
     });
 }
@@ -103,12 +103,12 @@ fn a_real_time_thread_goes_on_before_others() {
 /// Yields beside a busy thread until one comes back late: the rest that follows, in cycles. Each is made as if so many
 /// had come back in time before it, for how many really do depends on what else the machine does.
 fn until_late(k: &ThreadSlot, apart: u32, calm: u32) -> u64 {
-    let late = policy::LATE * u64::from(apart);
+    let late = wait::LATE * u64::from(apart);
     for _ in 0..2000 {
         k.calm.store(calm, Relaxed);
         k.yields_from.store(0, Relaxed);
         let began = clock::now();
-        policy::hand_over(k, apart);
+        wait::hand_over(k, apart);
         let took = clock::now() - began;
         let rest = k.yields_from.load(Relaxed).wrapping_sub(began);
         if k.calm.load(Relaxed) != calm + 1 {
@@ -128,18 +128,18 @@ fn each_that_comes_back_late_is_the_last_for_longer() {
     let yields = || {
         bind(cpu);
         let (k, apart) = (place(), 10_000u32);
-        let late = policy::LATE * u64::from(apart);
+        let late = wait::LATE * u64::from(apart);
         for n in 1..=3 {
-            assert!(until_late(&k, apart, 5) > late << (policy::REST + n));
+            assert!(until_late(&k, apart, 5) > late << (wait::REST + n));
             assert_eq!(k.late.load(Relaxed), n);
         }
         // Not for ever, whatever stands there.
         k.late.store(u32::MAX, Relaxed);
-        let longest = u64::from(apart) << policy::LONGEST;
+        let longest = u64::from(apart) << wait::LONGEST;
         assert!((longest..2 * longest).contains(&until_late(&k, apart, 5)));
-        assert_eq!(k.late.load(Relaxed), policy::DOUBLED);
+        assert_eq!(k.late.load(Relaxed), wait::DOUBLED);
         // After many that did not, it is the first again.
-        assert!(until_late(&k, apart, policy::CALM) > late << policy::REST);
+        assert!(until_late(&k, apart, wait::CALM) > late << wait::REST);
         assert_eq!(k.late.load(Relaxed), 0);
     };
     let over = AtomicBool::new(false);
@@ -191,12 +191,12 @@ fn a_reader_waits_for_the_rest_of_a_write_only() {
         let before = sleeps();
         let more = &p.ch.m.0.more;
         more.store(1, Relaxed);
-        policy::let_publish(&me, p.ch, PIPE_BUF - 1, was);
+        wait::let_publish(&me, p.ch, PIPE_BUF - 1, was);
         more.store(0, Relaxed);
-        policy::let_publish(&me, p.ch, PIPE_BUF, was);
+        wait::let_publish(&me, p.ch, PIPE_BUF, was);
         assert_eq!(sleeps(), before, "that was all of it");
         more.store(1, Relaxed);
-        policy::let_publish(&me, p.ch, PIPE_BUF, was);
+        wait::let_publish(&me, p.ch, PIPE_BUF, was);
         assert!(sleeps() > before + 100, "more may come");
         drop(go);
     });

@@ -1,12 +1,12 @@
 //! On one CPU: a pass-through write that woke a reader hands the CPU over to it.
 //!
-//! Invariant: it does what `policy::hand_over` does (crate pipe, policy/handover.rs), and changes rcx and r11 only, for
+//! Invariant: it does what `wait::hand_over` does (crate pipe, wait/handover.rs), and changes rcx and r11 only, for
 //! the entry code has its caller's registers in the others. A process that takes no part any more, perhaps since this
 //! write began, may make system calls of its own choice only, and may not look at the clock.
 //! unsafe: assembly. Not here: which writes those are (entry.rs).
 use crate::attach::ACTIVE;
 use byway_mem::layout::ThreadSlot;
-use byway_pipe::policy::{CALM, DOUBLED, LATE, LONGEST, REST};
+use byway_pipe::wait::{CALM, DOUBLED, LATE, LONGEST, REST};
 use byway_sys::syscall::nr;
 use core::mem::offset_of;
 
@@ -16,7 +16,7 @@ core::arch::global_asm!(
     ".globl byway_hand_over",
     ".type byway_hand_over, @function",
     // (rax: what a pass-through write said, r12: the thread's place, ecx: cycles between two) -> all but rcx and r11 as
-    // they were. What policy/handover.rs does, which a compiler would do with more registers.
+    // they were. What wait/handover.rs does, which a compiler would do with more registers.
     "byway_hand_over:",
     ".cfi_startproc",
     "test rax, rax",

@@ -9,9 +9,7 @@ use byway_pipe::copy::{Buffers, Iov, VECTORS};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{
-    Caller, Step, biased_lock, fast_path, handback, pass_through, policy, read, write,
-};
+use byway_pipe::{Caller, Step, biased_lock, fast_path, handback, pass_through, read, wait, write};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
@@ -209,7 +207,7 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     // ORDER: for the same: what belongs to the entry comes after it.
     compiler_fence(SeqCst);
     q.number.set(biased_lock::number(me, ch));
-    q.apart.set(if writes { policy::apart(me, k) } else { 0 });
+    q.apart.set(if writes { wait::apart(me, k) } else { 0 });
     q.t.set(ch.tail_address().as_ptr() as usize);
     q.slot.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.
@@ -320,7 +318,7 @@ pub fn resume(f: &mut Frame) -> u32 {
             if ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
                 f.done = ret as usize;
                 let was = ch.tail().position();
-                policy::let_publish(&me, ch, f.done, was);
+                wait::let_publish(&me, ch, f.done, was);
                 let step = go_read(f, &me, ch);
                 if step != DONE || failed(f.result) {
                     return finished(f, ret);

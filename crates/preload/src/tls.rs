@@ -64,7 +64,7 @@ pub struct Passing {
     pub entry: Cell<u32>,
     /// The channel's number among bias owners, where the tail is, and the thread's place.
     pub number: Cell<u32>,
-    /// Of writes: cycles between two yields to whom they wake; 0: none is made (policy/handover.rs).
+    /// Of writes: cycles between two yields to whom they wake; 0: none is made (wait/handover.rs).
     pub apart: Cell<u32>,
     pub t: Cell<usize>,
     pub slot: Cell<usize>,

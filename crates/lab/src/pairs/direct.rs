@@ -11,7 +11,7 @@ use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, birth, fast_path, pass_through, policy, read, timer, write};
+use byway_pipe::{Caller, Step, birth, fast_path, pass_through, read, timer, wait, write};
 use byway_sys::errno::Ret;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{barrier, file, process};
@@ -247,7 +247,7 @@ impl End {
             return Ok(done);
         }
         let was = ch.tail().position();
-        policy::let_publish(me, ch, done, was);
+        wait::let_publish(me, ch, done, was);
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
             len: b.len(),

@@ -29,7 +29,7 @@ const MORE: u64 = 4;
 
 /// Whether a line that others have too comes to who asks for it, so that a write need not wait (ADR 15).
 #[inline]
-pub(super) fn come_when_asked(me: &Caller) -> bool {
+pub(crate) fn come_when_asked(me: &Caller) -> bool {
     me.domain.header().shared_lines.load(Relaxed) == 0
 }
 

@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use crate::word::{Chunk, Tail};
 use crate::{
     Caller, Step, clusters, fifo, handback, lock, pass_through, policy, restartable_copy,
-    single_copy, wake,
+    single_copy, wait, wake,
 };
 use byway_sys::errno::{EAGAIN, Ret};
 use core::ops::ControlFlow;
@@ -205,7 +205,7 @@ impl<'a> Locked<'a, '_> {
         let empty = || t.wide(ch.head().position()) == ch.head().position();
         if !empty() {
             // Left alone, a stream whose ends are as fast as each other never has it empty.
-            policy::offer_waits(me, ch, empty);
+            wait::offer(me, ch, empty);
         }
         let r = ch.head().position();
         ch.writer.0.seen.store(r, Relaxed);
@@ -283,7 +283,7 @@ impl<'a> Locked<'a, '_> {
         lock::unlock(me, ch);
         let rest = self.rest();
         let need = rest.max(policy::ROOM).min(cap as usize / 4);
-        policy::writer_waits(me, ch, rest, || {
+        wait::writer(me, ch, rest, || {
             let (h, t) = (ch.head(), ch.tail());
             let used = t.wide(h.position()) - h.position();
             t.closed() || cap.saturating_sub(used) as usize >= need

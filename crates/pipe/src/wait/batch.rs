@@ -2,10 +2,10 @@
 //!
 //! Invariant: it pauses only while the peer last ran on another CPU, for GATHER_US at most, and where that has brought
 //! more of late; it touches nothing but the reader's own line.
-//! Not here: every other wait (policy.rs).
-use super::per_us;
+//! Not here: every other wait (wait.rs).
 use crate::Caller;
 use crate::channel::{Channel, Line, ReaderSide};
+use crate::policy::per_us;
 use byway_mem::layout::flags::NO_SPIN;
 use byway_sys::clock;
 use core::sync::atomic::Ordering::Relaxed;

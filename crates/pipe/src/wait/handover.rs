@@ -8,9 +8,10 @@
 //! of a thread's last, and none for 2^REST times as long as one that came back late took, twice as long each time that
 //! another is late soon after: a busy thread that stays on the same CPU costs one yield in some seconds.
 //! Not here: the same in assembly (preload, handover.rs); which writes those are (pass_through.rs); every other wait
-//! (policy.rs).
-use super::{dear_until, per_us};
+//! (wait.rs).
+use super::dear_until;
 use crate::Caller;
+use crate::policy::per_us;
 use byway_mem::layout::ThreadSlot;
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::Relaxed;

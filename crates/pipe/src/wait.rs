@@ -1,0 +1,202 @@
+//! Waiting awake, before a sleep in the kernel: spins and yields.
+//!
+//! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU. A yield happens once per
+//! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a
+//! CPU from one who could end it.
+//! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come
+//! (wait/batch.rs); the yield of one who has woken a reader on one CPU, which has bounds of its own
+//! (wait/handover.rs).
+use crate::Caller;
+use crate::channel::{Channel, Cpu, PIPE_BUF};
+use crate::lock::Patience;
+use crate::policy::{ROOM, Score, lines_come_when_asked, per_us};
+use byway_mem::layout::flags::NO_SPIN;
+use byway_mem::reclaim;
+use byway_sys::{clock, process};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+mod batch;
+mod handover;
+pub use batch::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
+pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
+
+/// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs
+/// at most twice the better of the two.
+const SPIN_US: u64 = 20;
+/// Who is answered sooner is answered by a peer that runs now.
+const PROMPT_US: u64 = 1;
+/// A yield that took longer was dear.
+const LONG_US: u64 = 1000;
+
+/// The cycle until which nobody yields on `cpu`, for somebody's yield was dear there.
+fn dear_until(me: &Caller, cpu: u32) -> &'static AtomicU64 {
+    &me.domain.header().noyield_until[cpu as usize % 64]
+}
+
+/// Whether a busy thread has wanted this CPU of late, for yields of it have proved dear. A reader that was woken with a
+/// longer write's first PIPE_BUF bytes then waits behind him for the rest, which the kernel's pipe would have given it
+/// at once.
+pub(crate) fn is_shared(me: &Caller) -> bool {
+    let (now, cpu) = clock::now_cpu();
+    dear_until(me, cpu).load(Relaxed) > now
+}
+
+/// How often to look while waiting. Each look takes the line from the CPU that is to write to it.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// For a reader: what it waits for is one store.
+    Prompt,
+    /// For a writer of long pieces.
+    Steady,
+    /// For one of short ones: the more room there is when it looks, the better.
+    Gentle,
+}
+
+impl Pace {
+    /// Pauses between two looks; a pause takes about as long as a line takes from CPU to CPU. None at first, where a
+    /// writer has asked for the line by then (cache_lines.rs); elsewhere each look is one more that its write waits
+    /// for.
+    fn pauses(self, first: bool, asked: bool) -> u32 {
+        match self {
+            Pace::Prompt if first && asked => 0,
+            Pace::Prompt | Pace::Steady => 1,
+            Pace::Gentle => 16,
+        }
+    }
+}
+
+/// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
+fn wait(
+    me: &Caller,
+    pace: Pace,
+    mine: &Cpu,
+    theirs: &Cpu,
+    history: &AtomicU32,
+    yields: &AtomicU32,
+    ready: impl Fn() -> bool,
+) -> bool {
+    let head = me.domain.header();
+    let (t0, cpu) = clock::now_cpu();
+    mine.set(cpu);
+    let same = theirs.get() == cpu;
+    let us = per_us(me);
+    let spins = Score::load(history);
+    // Now and then what did not pay is tried again.
+    let again = t0 & 0xf0 == 0;
+    let asked = lines_come_when_asked(me);
+    let may_spin = me.spin
+        && head.cpus.load(Relaxed) > 1
+        && !same
+        && head.flags.load(Relaxed) & NO_SPIN == 0
+        && (spins.pays() || again);
+    let mut before = t0;
+    if may_spin {
+        let end = t0 + SPIN_US * us;
+        loop {
+            let pauses = pace.pauses(before - t0 < PROMPT_US * us, asked);
+            for _ in 0..if pauses == 0 { 32 } else { 8 } {
+                if ready() {
+                    spins.after(true).store(history);
+                    return true;
+                }
+                for _ in 0..pauses {
+                    clock::pause();
+                }
+            }
+            before = clock::now();
+            if before > end {
+                break;
+            }
+        }
+        spins.after(false).store(history);
+    }
+    let until = dear_until(me, cpu);
+    // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
+    // wait for, they only delay others.
+    let helped = Score::load(yields);
+    if (me.cpus == 1 || same) && (helped.pays() || again) && t0 >= until.load(Relaxed) {
+        process::yield_now();
+        let d = clock::now().wrapping_sub(before);
+        let f = head.backoff.load(Relaxed).clamp(1, 128);
+        if d > LONG_US * us {
+            until.store(before + d + d * f as u64, Relaxed);
+            head.backoff.store((f * 4).min(128), Relaxed);
+        } else {
+            head.backoff.store((f - 1).max(1), Relaxed);
+        }
+        let came = ready();
+        helped.after(came).store(yields);
+        return came;
+    }
+    // About to sleep: the time to give back what nobody uses.
+    if reclaim::is_due(&me.domain) {
+        reclaim::look(&crate::clusters::user(me));
+    }
+    false
+}
+
+/// A reader that found nothing. `ready` tells whether the tail shows something new.
+pub fn reader(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+    let (at, r) = (&ch.m.0, &ch.reader.0);
+    r.wait();
+    wait(
+        me,
+        Pace::Prompt,
+        &at.reader_cpu,
+        &at.writer_cpu,
+        &r.history,
+        &r.yields,
+        ready,
+    )
+}
+
+/// A writer that found the ring full, with `n` bytes to write.
+pub fn writer(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
+    let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
+    let (at, w) = (&ch.m.0, &ch.writer.0);
+    w.waiting.store(1, Relaxed);
+    let ok = wait(
+        me,
+        pace,
+        &at.writer_cpu,
+        &at.reader_cpu,
+        &w.history,
+        &w.yields,
+        ready,
+    );
+    w.waiting.store(0, Relaxed);
+    ok
+}
+
+/// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
+pub fn offer(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+    // What came of the offer itself is counted (`policy::on_offer`).
+    let trusting = AtomicU32::new(0);
+    Score::BEST.store(&trusting);
+    wait(
+        me,
+        Pace::Steady,
+        &ch.m.0.writer_cpu,
+        &ch.m.0.reader_cpu,
+        &trusting,
+        &trusting,
+        ready,
+    )
+}
+
+/// A reader that a wake-up woke with `n` bytes, where the tail was `was`: the rest of that write is in the ring, but
+/// its writer may have lost the CPU before it could publish. The kernel's reader would wait for the pipe's lock here;
+/// this one does so too, but not for a writer that was stopped. Where the write has no rest its writer, on one CPU, is
+/// seldom out of the lock by now, and to yield to it is to yield to a busy thread, behind whom this reader would wait
+/// for the CPU with what it was woken for.
+pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
+    let ringing = || {
+        let t = ch.tail();
+        t.lock_owner() != 0 && t.position() == was
+    };
+    let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
+    let mut p = Patience::new();
+    while more && ringing() && !p.is_over() {
+        p.wait(me.cpus);
+    }
+}

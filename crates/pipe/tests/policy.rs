@@ -1,0 +1,119 @@
+//! Policy by table: the score of what has worked, what opens a ring and what closes it. No call of the kernel.
+mod common;
+
+use byway_pipe::Caller;
+use byway_pipe::policy::{self, Score};
+use common::{Pipe, pipe};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+fn score(n: u32) -> Score {
+    Score::load(&AtomicU32::new(n))
+}
+
+#[test]
+fn a_score_moves_by_an_eighth_of_what_is_left() {
+    let table = [
+        (0, true, 32),
+        (128, true, 144),
+        (256, true, 256),
+        (256, false, 224),
+        (128, false, 112),
+        (7, false, 7),
+        (0, false, 0),
+    ];
+    for (from, worked, to) in table {
+        assert_eq!(score(from).after(worked), score(to), "{from} {worked}");
+    }
+    assert_eq!(Score::BEST.after_dear(), score(192));
+}
+
+#[test]
+fn six_in_vain_end_it_and_three_that_work_begin_it() {
+    let tries = |mut s: Score, worked: bool| {
+        let (before, mut n) = (s.pays(), 0);
+        while s.pays() == before {
+            s = s.after(worked);
+            n += 1;
+        }
+        n
+    };
+    assert_eq!(tries(Score::NEW, false), 6);
+    assert_eq!(tries(score(0), true), 3);
+}
+
+#[test]
+fn a_score_that_a_peer_wrote_is_one() {
+    assert_eq!(score(u32::MAX), Score::BEST);
+}
+
+/// A caller on so many CPUs, whose rings may be left.
+fn on(p: &Pipe, cpus: u32) -> Caller {
+    Caller { cpus, ..p.me() }
+}
+
+#[test]
+fn what_makes_a_channel_hot() {
+    // Bytes of each write, and how many of them it takes.
+    for (n, writes) in [(1, 17), (4096, 17), (8192, 9), (65_536, 2), (65_537, 1)] {
+        let p = pipe();
+        let hot = (1..).find(|_| policy::is_hot(&p.ch.writer, n, 0));
+        assert_eq!(hot, Some(writes), "{n}");
+    }
+    // Those before it, which nobody counted.
+    assert!(policy::is_hot(&pipe().ch.writer, 1, 16));
+}
+
+#[test]
+fn a_ring_is_left_after_64_wake_ups_in_a_row() {
+    // On one CPU or two: whether a write that woke nobody makes all of them good, or four.
+    for (cpus, left) in [(2, None), (1, Some(59))] {
+        let p = pipe();
+        let me = on(&p, cpus);
+        for n in 1..64 {
+            assert!(!policy::on_wake(&me, p.ch, 1), "{n}");
+        }
+        policy::on_flow(&me, &p.ch.writer, 1);
+        let lone = p.ch.writer.0.lone_wakes.load(Relaxed);
+        assert_eq!(lone, left.unwrap_or(0));
+        for n in lone + 1..64 {
+            assert!(!policy::on_wake(&me, p.ch, 1), "{n}");
+        }
+        assert!(policy::on_wake(&me, p.ch, 1));
+    }
+}
+
+#[test]
+fn each_time_it_takes_four_times_as_many_writes_to_open_it() {
+    let p = pipe();
+    let me = on(&p, 2);
+    let worth = || p.ch.writer.0.worth.load(Relaxed);
+    for more in [
+        1 << 10,
+        1 << 12,
+        1 << 14,
+        1 << 16,
+        1 << 18,
+        1 << 20,
+        1 << 20,
+    ] {
+        while !policy::on_wake(&me, p.ch, 1) {}
+        assert_eq!(worth(), more);
+    }
+    // By half with each MiB that woke nobody.
+    for half in [1 << 19, 1 << 18] {
+        for _ in 0..1024 {
+            p.ch.writer.0.count(1024);
+            policy::on_flow(&me, &p.ch.writer, 1024);
+        }
+        assert_eq!(worth(), half);
+    }
+}
+
+#[test]
+fn a_long_write_wakes_for_its_worth() {
+    let p = pipe();
+    let me = on(&p, 2);
+    for _ in 0..200 {
+        assert!(!policy::on_wake(&me, p.ch, 4097));
+    }
+}
