@@ -18,19 +18,9 @@ pub fn user(d: Domain) -> User {
 /// The same, as a user of channels.
 pub fn me(u: &User) -> Caller {
     Caller {
-        tid: u.who.tid,
-        rseq: true,
-        domain: u.domain,
-        cpus: process::allowed_cpus(),
-        spin: false,
-        lend: false,
-        handlers: false,
-        has_barriers: false,
-        resign: false,
-        pull: || false,
         abandoned: holders::abandoned,
-        heard: || true,
         access: |_, _, _| false,
+        ..Caller::of(u.domain, u.who.tid, process::allowed_cpus())
     }
 }
 

@@ -22,6 +22,7 @@
 
 pub mod biased_lock;
 pub mod birth;
+pub mod caller;
 pub mod calls;
 pub mod channel;
 pub mod clusters;
@@ -51,7 +52,7 @@ mod wake;
 pub mod word;
 pub mod write;
 
-use byway_sys::signal::Held;
+pub use caller::Caller;
 
 /// What the caller of `read` or `write` must do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,42 +67,4 @@ pub enum Step {
     WaitRestartable,
     /// Sleep in poll(POLLOUT); a handler ends it.
     WaitPartial,
-}
-
-/// Who calls: what the core may know of the thread and its process.
-#[derive(Clone, Copy)]
-pub struct Caller {
-    pub tid: u32,
-    /// Whether the thread's restartable sequences are its own: not in a vfork child.
-    pub rseq: bool,
-    pub domain: byway_mem::domain::Domain,
-    /// CPUs that the thread may run on.
-    pub cpus: u32,
-    /// False where a handler without SA_RESTART could run unnoticed during a spin.
-    pub spin: bool,
-    /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of
-    /// them.
-    pub lend: bool,
-    /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
-    pub handlers: bool,
-    /// Whether the thread may keep a lock between its writes: barriers reach its process.
-    pub has_barriers: bool,
-    /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
-    pub resign: bool,
-    /// Whether the process may read another's memory by system call.
-    pub pull: fn() -> bool,
-    /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.
-    pub abandoned: fn(u64, u64) -> bool,
-    /// Whether the process may have learned something from others since this was last asked.
-    pub heard: fn() -> bool,
-    /// Whether `len` bytes at an address may be read (or written, if the flag is set).
-    pub access: fn(usize, usize, bool) -> bool,
-}
-
-impl Caller {
-    /// Signals wait until the result is dropped.
-    #[inline]
-    pub fn hold_signals(&self) -> Option<Held> {
-        self.handlers.then(Held::new)
-    }
 }

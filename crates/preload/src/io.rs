@@ -54,22 +54,18 @@ pub fn me() -> Option<Caller> {
         CPUS.store(cpus, Relaxed);
     }
     let me = Caller {
-        tid: t.tid.get(),
-        rseq: true,
-        domain,
-        cpus,
         spin: MAY_SPIN.load(Relaxed),
         lend: MAY_LEND.load(Relaxed),
         handlers: HANDLERS.load(Relaxed),
         has_barriers: KEEPS.load(Relaxed),
         resign: true,
         pull: may_pull,
-        abandoned: |_, _| false,
         heard: || {
             let heard = &crate::entry::HEARD;
             heard.load(Relaxed) && heard.swap(false, Relaxed)
         },
         access: access::allowed,
+        ..Caller::of(domain, t.tid.get(), cpus)
     };
     if first {
         pass_through::begin(me.domain, me.tid);

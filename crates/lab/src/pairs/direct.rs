@@ -54,19 +54,13 @@ impl Pipe {
 
     fn me(&self) -> Caller {
         Caller {
-            tid: process::gettid(),
-            rseq: true,
-            domain: self.domain,
-            cpus: self.cpus,
             spin: true,
             lend: true,
-            handlers: false,
             has_barriers: barrier::register(),
             resign: true,
             pull: || true,
-            abandoned: |_, _| false,
             heard: || false,
-            access: |_, _, _| true,
+            ..Caller::of(self.domain, process::gettid(), self.cpus)
         }
     }
 

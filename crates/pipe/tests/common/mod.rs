@@ -44,19 +44,12 @@ pub fn domain() -> Domain {
 /// The calling thread.
 pub fn me(domain: Domain) -> Caller {
     Caller {
-        tid: process::gettid(),
-        rseq: true,
-        domain,
-        cpus: process::allowed_cpus(),
         spin: true,
         lend: true,
-        handlers: false,
         has_barriers: byway_sys::barrier::register(),
         resign: true,
         pull: || true,
-        abandoned: |_, _| false,
-        heard: || true,
-        access: |_, _, _| true,
+        ..Caller::of(domain, process::gettid(), process::allowed_cpus())
     }
 }
 

@@ -1,0 +1,64 @@
+//! Who calls the core: what it may know of the thread and its process.
+//!
+//! Invariant: a `Caller` is made for one call, and belongs to the thread that makes it.
+//! Not here: how a process finds these things out (crate preload, io.rs; crate native).
+use byway_mem::domain::Domain;
+use byway_sys::signal::Held;
+
+/// Who calls: what the core may know of the thread and its process.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    pub tid: u32,
+    /// Whether the thread's restartable sequences are its own: not in a vfork child.
+    pub rseq: bool,
+    pub domain: Domain,
+    /// CPUs that the thread may run on.
+    pub cpus: u32,
+    /// False where a handler without SA_RESTART could run unnoticed during a spin.
+    pub spin: bool,
+    /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of
+    /// them.
+    pub lend: bool,
+    /// Whether a handler may interrupt the thread: then signals are held off where one could do harm.
+    pub handlers: bool,
+    /// Whether the thread may keep a lock between its writes: barriers reach its process.
+    pub has_barriers: bool,
+    /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
+    pub resign: bool,
+    /// Whether the process may read another's memory by system call.
+    pub pull: fn() -> bool,
+    /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.
+    pub abandoned: fn(u64, u64) -> bool,
+    /// Whether the process may have learned something from others since this was last asked.
+    pub heard: fn() -> bool,
+    /// Whether `len` bytes at an address may be read (or written, if the flag is set).
+    pub access: fn(usize, usize, bool) -> bool,
+}
+
+impl Caller {
+    /// Thread `tid`, which may run on `cpus` CPUs, as a caller that waits, offers, keeps and reads nothing by itself. What
+    /// more it may do is added to this.
+    pub fn of(domain: Domain, tid: u32, cpus: u32) -> Caller {
+        Caller {
+            tid,
+            rseq: true,
+            domain,
+            cpus,
+            spin: false,
+            lend: false,
+            handlers: false,
+            has_barriers: false,
+            resign: false,
+            pull: || false,
+            abandoned: |_, _| false,
+            heard: || true,
+            access: |_, _, _| true,
+        }
+    }
+
+    /// Signals wait until the result is dropped.
+    #[inline]
+    pub fn hold_signals(&self) -> Option<Held> {
+        self.handlers.then(Held::new)
+    }
+}
