@@ -6,7 +6,7 @@
 use crate::{collect, home, kernel, thread};
 use byway_mem::{holdings, registry};
 use byway_pipe::channel::{Channel, Holders};
-use byway_pipe::read::Held;
+use byway_pipe::lock::Patience;
 use byway_pipe::{Caller, biased_lock};
 use byway_pipe::{birth, clusters};
 use byway_sys::file::{self, Ident};
@@ -33,11 +33,12 @@ pub enum OrElse {
 }
 
 impl OrElse {
-    /// The same, where another reader holds what is there.
-    pub fn held(self) -> Held {
+    /// Turns of patience with another reader that holds what is there, and does not go on. Who may wait asks again, and
+    /// looks at its time, or for a handler, in between.
+    pub fn turns(self) -> u32 {
         match self {
-            OrElse::Return => Held::Leaves,
-            _ => Held::Asks,
+            OrElse::Return => Patience::LONG,
+            _ => Patience::SOON,
         }
     }
 }

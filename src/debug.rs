@@ -57,8 +57,7 @@ impl Debug for Buffered<'_> {
     fn fmt(&self, f: &mut Formatter) -> Result {
         f.debug_struct("Buffered")
             .field("reader", &self.reader)
-            .field("shown", &self.held.as_ref().map(|h| h.1.len))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +100,7 @@ mod tests {
         w.write_all(b"there").unwrap();
         let mut b = r.buffered();
         b.fill_buf().unwrap();
-        assert!(format!("{b:?}").ends_with("shown: Some(5) }"), "{b:?}");
+        assert!(format!("{b:?}").contains("ahead: 5 }"), "{b:?}");
         drop(b);
         drop(r);
         let w = Writer::from_fd(w.into_fd().unwrap()).unwrap();

@@ -4,7 +4,6 @@
 //! so that the next writer rings through the kernel's pipe, and the descriptor tells the truth.
 //! Not here: the protocol (crate pipe, read.rs).
 use crate::ahead::Ahead;
-use crate::buffered::{busy, is_elsewhere, is_held, wait_for_another};
 use crate::carried::{Carried, Farewell, OrElse};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, attempted, number, said};
@@ -101,9 +100,8 @@ impl Reader {
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something. Or another reader has
-    /// looked at what is there for some 30 ms ([`Buffered`](crate::Buffered)): then the descriptor tells when that one
-    /// has done, but not if its process is killed before.
+    /// `WouldBlock`: nothing is there; from now on the descriptor tells when there is something. Or another reader was
+    /// stopped in the midst of a read, for some 30 ms: then nothing tells of what that one leaves.
     pub fn try_read(&mut self, b: &mut [u8]) -> io::Result<usize> {
         self.attempt(b, OrElse::Return)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
@@ -112,7 +110,7 @@ impl Reader {
     /// As `read`, waiting no longer than `most`.
     ///
     /// # Errors
-    /// `TimedOut`: nothing came, or another reader looks at what did. `Interrupted`: a signal handler ran meanwhile.
+    /// `TimedOut`: nothing came, or another reader was stopped while it read what did. `Interrupted`: a signal handler ran meanwhile.
     pub fn read_timeout(&mut self, b: &mut [u8], most: Duration) -> io::Result<usize> {
         self.read_until(b, Instant::now().checked_add(most))
     }
@@ -231,9 +229,6 @@ impl Reader {
         let Some(c) = &mut self.carried else {
             return attempted(self.ask_kernel(b, or));
         };
-        if is_held(c) {
-            return Err(busy());
-        }
         let (c, me) = c.mine(or);
         let (ch, fd) = (c.channel, number(&self.fd));
         let whole = (b.as_mut_ptr() as usize, b.len());
@@ -252,8 +247,7 @@ impl Reader {
         }];
         let mut armed = Armed::NOT;
         let at = Buffers::new(&v);
-        let held = or.held();
-        match read::read_or(me, ch, fd, at, b.len(), &mut armed, held) {
+        match read::read_or(me, ch, fd, at, b.len(), &mut armed, or.turns()) {
             Step::Done(n) => said(n).map(Some),
             step => {
                 let c = *c;
@@ -327,9 +321,8 @@ impl Reader {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
-    /// `InvalidInput`: this end has read [ahead](Reader::ahead), and who gets the descriptor would miss that: read it
-    /// before.
+    /// No descriptor is free. `InvalidInput`: this end has read [ahead](Reader::ahead), and who gets the descriptor would
+    /// miss that: read it before.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
         if self.is_ahead() {
             let n = self.ahead().len();
@@ -337,9 +330,6 @@ impl Reader {
                 io::ErrorKind::InvalidInput,
                 format!("{n} bytes were read ahead, and would be lost; read those first"),
             ));
-        }
-        if self.carried.is_some_and(|c| is_held(&c)) {
-            return Err(busy());
         }
         let fd = self.fd.try_clone()?;
         let _turn = self.turn();
@@ -371,6 +361,28 @@ fn quietly(_inside: pass_through::Inside, fd: usize, b: &mut [u8]) -> Option<Ret
         EAGAIN => None,
         n => Some(n),
     }
+}
+
+/// Between two looks whether another reader goes on.
+const ANOTHER: Duration = Duration::from_micros(100);
+
+/// Whether an attempt found that another reader holds what is there, and does not go on: nothing is armed.
+pub(crate) fn is_elsewhere(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// A moment until that reader is asked again.
+#[cold]
+pub(crate) fn wait_for_another(until: Option<Instant>) -> io::Result<()> {
+    let now = Instant::now();
+    if until.is_some_and(|t| now >= t) {
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "another reader was stopped while it read from the pipe, and did not go on in that time",
+        ));
+    }
+    let soon = now + ANOTHER;
+    kernel::pause(until.map_or(soon, |t| t.min(soon)))
 }
 
 /// An end is in one queue at most.
@@ -406,9 +418,11 @@ impl AsRawFd for Reader {
 #[cfg(test)]
 mod tests {
     use crate::{Reader, Receiver, Sender, Writer, pipe};
-    use std::io::{Read, Write};
+    use byway_pipe::{Caller, lock, word::Head};
+    use std::io::{ErrorKind, Read, Write};
+    use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     /// Whether its calls are the kernel's own.
     fn passes_through(r: &Reader) -> bool {
@@ -484,5 +498,79 @@ mod tests {
             s.send(b"").unwrap();
         });
         assert!(is_open(&watched));
+    }
+    /// A pipe with "hello" in its ring, and what ends the stop of a reader that was stopped in the midst of a read.
+    fn stopped() -> (Reader, Writer, impl FnOnce()) {
+        let (r, mut w) = pipe().unwrap();
+        w.write_all(b"hello").unwrap();
+        let c = r.carried.expect("it is carried");
+        // Another thread that lives until the process ends.
+        let (sends, tid) = mpsc::channel();
+        thread::spawn(move || {
+            sends.send(byway_sys::process::gettid()).unwrap();
+            loop {
+                thread::park();
+            }
+        });
+        let me = Caller {
+            tid: tid.recv().unwrap(),
+            ..c.me(false)
+        };
+        let at = c.channel.head().position();
+        assert!(lock::try_hold(&me, c.channel, at, Head::READS_LANE));
+        (r, w, move || lock::release(&me, c.channel, at))
+    }
+
+    #[test]
+    fn nobody_waits_without_end_for_a_reader_that_was_stopped() {
+        let (mut r, _w, go_on) = stopped();
+        let kind = |e: std::io::Result<usize>| e.unwrap_err().kind();
+        let (began, soon) = (Instant::now(), Duration::from_millis(5));
+        assert_eq!(kind(r.read_timeout(&mut [0; 9], soon)), ErrorKind::TimedOut);
+        assert!(began.elapsed() >= soon);
+        assert_eq!(kind(r.try_read(&mut [0; 9])), ErrorKind::WouldBlock);
+        // A queue waits as long as it is to.
+        let q = crate::events::Queue::new().unwrap();
+        q.apply(crate::events::Change::read(&mut r)).unwrap();
+        let mut events = [Default::default(); 2];
+        assert_eq!(q.wait(&mut events, Some(soon)).unwrap(), 0);
+        go_on();
+        assert_eq!(q.wait(&mut events, None).unwrap(), 1);
+        assert_eq!(r.read(&mut [0; 9]).unwrap(), 5);
+    }
+
+    #[test]
+    fn a_signal_handler_ends_the_wait_for_such_a_reader() {
+        extern "C" fn nothing(_: i32) {}
+        // SAFETY: a handler that does nothing, without SA_RESTART.
+        unsafe {
+            let mut a: libc::sigaction = std::mem::zeroed();
+            a.sa_sigaction = nothing as *const () as usize;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &a, std::ptr::null_mut()), 0);
+        }
+        let (mut r, _w, go_on) = stopped();
+        let (started, has_started) = mpsc::channel();
+        let (said, is_over) = mpsc::channel();
+        let waits = thread::spawn(move || {
+            // SAFETY: this thread's own name.
+            started.send(unsafe { libc::pthread_self() }).unwrap();
+            said.send(r.read(&mut [0; 9]).map_err(|e| e.kind()))
+                .unwrap();
+            // What is there comes when the other goes on.
+            r.read(&mut [0; 9]).unwrap()
+        });
+        let who = has_started.recv().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        let first = loop {
+            // SAFETY: the thread has not been joined.
+            unsafe { libc::pthread_kill(who, libc::SIGUSR2) };
+            match is_over.recv_timeout(Duration::from_millis(2)) {
+                Ok(said) => break said,
+                Err(_) => assert!(Instant::now() < until, "it waits for ever"),
+            }
+        };
+        assert_eq!(first, Err(ErrorKind::Interrupted));
+        go_on();
+        assert_eq!(waits.join().unwrap(), 5);
     }
 }

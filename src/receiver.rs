@@ -3,11 +3,11 @@
 //! Invariant: a record is taken whole; one that the caller's buffer is too small for is kept for the next call.
 //! Not here: what a record is (records.rs), framing (crate pipe, record.rs).
 use crate::Reader;
-use crate::buffered::{is_elsewhere, wait_for_another};
 use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
 use crate::grant::{Grant, Sent};
 use crate::kernel::said;
+use crate::reader::{is_elsewhere, wait_for_another};
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
 use byway_pipe::record::{self, Found, HEAD, Pulled, RecordHead};

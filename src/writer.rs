@@ -3,7 +3,6 @@
 //! Invariant: where an attempt found no room, the kernel's pipe has one slot, and is full: so the descriptor tells when
 //! there is room (docs/pipe.md, Full).
 //! Not here: the protocol (crate pipe, write.rs).
-use crate::buffered::{busy, is_held};
 use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
 use crate::kernel::{self, number};
@@ -206,9 +205,6 @@ impl Writer {
                 let (c, me) = c.mine(OrElse::Return);
                 let ch = c.channel;
                 policy::expect_tail(me, ch);
-                if is_held(c) {
-                    return None;
-                }
                 let fd = number(&self.fd);
                 fast_path::record(me, ch, fd, head, b, most, &mut self.cursor)
             }
@@ -239,9 +235,6 @@ impl Writer {
         let Some(c) = &mut self.carried else {
             return to_kernel(fd, b, done);
         };
-        if is_held(c) {
-            return Tried::Failed(-Ret::from(libc::EBUSY as i16));
-        }
         let (c, me) = c.mine(or);
         let ch = c.channel;
         let whole = (b.as_ptr() as usize, b.len());
@@ -320,11 +313,8 @@ impl Writer {
     /// this library.
     ///
     /// # Errors
-    /// No descriptor is free. EBUSY: this thread looks at bytes of the pipe ([`Buffered`](crate::Buffered)).
+    /// No descriptor is free.
     pub fn into_fd(mut self) -> io::Result<OwnedFd> {
-        if self.carried.is_some_and(|c| is_held(&c)) {
-            return Err(busy());
-        }
         let fd = self.fd.try_clone()?;
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
@@ -378,8 +368,7 @@ impl Drop for Writer {
             w.forget();
         }
         let Some(c) = self.carried else { return };
-        // What this thread looks at stays where it is: its reader is there, and finds it.
-        if c.channel.is_fifo() && !is_held(&c) {
+        if c.channel.is_fifo() {
             fifo::leave(&c.me(false), c.channel, number(&self.fd));
         } else if file::reader_gone(number(&self.fd)) {
             c.ended();

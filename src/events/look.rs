@@ -5,7 +5,6 @@
 //! Not here: what follows from it for the entry (table.rs).
 use super::knote::{Kind, Knote, Told};
 use super::{Filter, Flags};
-use crate::buffered::is_held;
 use crate::carried::Carried;
 use crate::watch::{State, Watch};
 use byway_pipe::read::{self, Armed};
@@ -37,13 +36,6 @@ pub fn look(k: &mut Knote, patient: bool) -> Seen {
     let edge = std::mem::take(&mut k.edge);
     let clear = k.mode.has(Flags::CLEAR);
     match &mut k.kind {
-        // This thread looks at its bytes, and nobody else may be waited for.
-        Kind::Reader {
-            carried: Some(c), ..
-        }
-        | Kind::Writer {
-            carried: Some(c), ..
-        } if is_held(c) => Seen::Later,
         Kind::User(u) if u.triggered => Seen::Event(u.data, false),
         Kind::User(_) => Seen::Nothing,
         Kind::Timer(c) => match c.expired() {
@@ -98,7 +90,7 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Bytes that can be read; `None`: another reader looks at them.
+    /// Bytes that can be read; `None`: another reader holds them, and does not go on.
     fn unread(&self) -> Option<u64> {
         let there = match self.carried {
             Some(c) => ready::readable(&c.me(false), c.channel, self.fd)?,

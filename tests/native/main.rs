@@ -7,7 +7,7 @@
 //! | timer.rs | the timer that sleepers keep: of which processes, and that the program may close it |
 //! | pass_through.rs | a pipe that has long only woken, and what comes then |
 //! | fifo.rs | names, lives, unrelated processes |
-//! | buffered.rs | bytes that are looked at in the ring stay there, whatever others do |
+//! | buffered.rs | what a reader has read ahead comes next, whatever others do |
 //! | death.rs | a killed peer is the end of the stream or a broken pipe, never a hang |
 //! | records.rs | boundaries, whole records for each of many receivers, sizes from 0 to megabytes |
 //! | full.rs | where nothing more fits, grants or records, the descriptor says so: of a FIFO as of a pipe |

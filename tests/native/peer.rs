@@ -225,8 +225,8 @@ fn peer() {
         "look-forever" => {
             let mut r = byway::Reader::from_fd(fd()).unwrap();
             let mut b = r.buffered();
-            assert!(!b.fill_buf().unwrap().is_empty());
-            std::fs::write(arg.split(' ').nth(1).unwrap(), "").unwrap();
+            let had = b.fill_buf().unwrap().len();
+            std::fs::write(arg.split(' ').nth(1).unwrap(), had.to_string()).unwrap();
             std::thread::sleep(LONG);
         }
         "sleep" => {

@@ -37,7 +37,6 @@ pub mod liveness;
 pub mod lock;
 pub mod outsider;
 pub mod pass_through;
-pub mod peek;
 pub mod policy;
 pub mod read;
 pub mod ready;

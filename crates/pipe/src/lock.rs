@@ -15,6 +15,11 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// Turns in which nobody sleeps.
+    pub const SOON: u32 = 96;
+    /// Turns that take longer than one who can run waits for a CPU on a busy machine: some 30 ms.
+    pub const LONG: u32 = 513;
+
     pub fn new() -> Patience {
         Patience { turns: 0 }
     }
@@ -23,14 +28,14 @@ impl Patience {
         self.turns += 1;
         match self.turns {
             n if n < 64 && cpus > 1 => clock::pause(),
-            n if n < 96 => process::yield_now(),
+            n if n < Self::SOON => process::yield_now(),
             _ => process::nap(50),
         }
         self.turns.is_multiple_of(32)
     }
-    /// Whether it was longer than one who can run waits for a CPU on a busy machine: some 30 ms.
+    /// Whether it was `LONG`.
     pub fn is_over(&self) -> bool {
-        self.turns > 512
+        self.turns >= Self::LONG
     }
     /// Turns so far.
     pub fn turns(&self) -> u32 {

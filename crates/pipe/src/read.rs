@@ -28,22 +28,6 @@ impl Armed {
     };
 }
 
-/// Turns of waiting in which nobody sleeps.
-const SOON: u32 = 96;
-
-/// What a read does where another reader holds what is there, and does not go on: it looks at it (peek.rs), or was
-/// stopped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// Waits, as for the kernel's lock of a pipe.
-    Waits,
-    /// Says EAGAIN soon: its caller asks again.
-    Asks,
-    /// Says EAGAIN after a while. The reader that looks knows of it, and leaves the pipe to the kernel when it has
-    /// done: so the descriptor tells.
-    Leaves,
-}
-
 /// Takes what is there, up to the buffers' size; tells how to sleep when nothing is and `done` is 0.
 ///
 /// `done` bytes were already read by this call (a sleep brought them) and `at` stands behind them. A read into one
@@ -58,11 +42,12 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
-    let how = (armed, Held::Waits);
+    let how = (armed, None);
     take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
 }
 
-/// As [`read`] into one buffer, of which nothing is read yet.
+/// As [`read`] into one buffer, of which nothing is read yet. Another that holds the readers' side and does not go on,
+/// because it was stopped, is waited for so many turns of patience: then it is EAGAIN.
 #[inline]
 pub fn read_or(
     me: &Caller,
@@ -71,19 +56,11 @@ pub fn read_or(
     mut at: Buffers,
     want: usize,
     armed: &mut Armed,
-    held: Held,
+    turns: u32,
 ) -> Step {
     let mut done = 0;
-    let how = (armed, held);
+    let how = (armed, Some(turns));
     take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
-}
-
-/// Has the holder of the readers' side, where the head is `h`, leave the pipe to the kernel when it has done. False: it
-/// has done already.
-fn leaves(ch: &Channel, h: Head) -> bool {
-    ch.facts.0.full.store(1, Relaxed);
-    // The same word once more: its next value is made from this one, and who makes it sees the store above (E3).
-    ch.cas_head(h, h)
 }
 
 /// `Continue`: look again. `Break(None)`: the call is complete with the bytes that it has.
@@ -100,7 +77,8 @@ struct Reading<'a, 'b> {
     want: usize,
     done: &'a mut usize,
     armed: &'a mut Armed,
-    held: Held,
+    /// Turns in which a holder that does not go on is waited for, of a read that does not wait for it without a limit.
+    turns: Option<u32>,
     patience: lock::Patience,
     /// It has waited awake for the writer, or for a batch, already.
     waited: bool,
@@ -141,7 +119,7 @@ fn take(
     at: &mut Buffers,
     want: usize,
     done: &mut usize,
-    (armed, held): (&mut Armed, Held),
+    (armed, turns): (&mut Armed, Option<u32>),
 ) -> Option<Step> {
     let mut read = Reading {
         me,
@@ -151,7 +129,7 @@ fn take(
         want,
         done,
         armed,
-        held,
+        turns,
         patience: lock::Patience::new(),
         waited: false,
         gathered: false,
@@ -252,19 +230,18 @@ impl<'a> Reading<'a, '_> {
             handback::settle(self.me, self.ch, self.fd);
             return AGAIN_NOW;
         }
-        let gives_up = match self.held {
-            // A writer of a FIFO was stopped while it put the ring's oldest bytes into the kernel lane (fifo.rs).
-            Held::Waits => {
-                self.patience.is_over()
-                    && (*self.done > 0 || self.ch.lane(self.fd).is_nonblocking())
-            }
-            Held::Asks => self.patience.turns() >= SOON,
-            Held::Leaves => self.patience.is_over() && (*self.done > 0 || leaves(self.ch, h)),
-        };
-        match gives_up {
+        let turns = self.turns.unwrap_or(lock::Patience::LONG);
+        // A reader was stopped in the midst of a read, or a writer of a FIFO while it put the ring's oldest bytes into
+        // the kernel lane (fifo.rs).
+        match self.patience.turns() >= turns && self.may_give_up() {
             true => self.end(Step::Done(EAGAIN)),
             false => AGAIN_NOW,
         }
+    }
+
+    /// Whether it need not wait for another without a limit.
+    fn may_give_up(&self) -> bool {
+        *self.done > 0 || self.turns.is_some() || self.ch.lane(self.fd).is_nonblocking()
     }
 
     /// I7: another reader is asleep, or on the way home, or was killed in its sleep. Two may sleep in the kernel alone:
@@ -349,7 +326,7 @@ impl<'a> Reading<'a, '_> {
         } else if owner == me.tid || self.patience.is_over() {
             // LINUX pipe_read: waits for the pipe's lock, which nobody keeps for long. This writer was stopped, or we
             // are its signal handler: what it has not written is not there.
-            if *self.done > 0 || self.held != Held::Waits || ch.lane(fd).is_nonblocking() {
+            if self.may_give_up() {
                 // The descriptor tells when the bytes come into the kernel lane.
                 return self.end(Step::Done(EAGAIN));
             }
