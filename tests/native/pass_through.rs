@@ -1,7 +1,7 @@
 //! A pipe that has long done nothing but wake: its calls are the kernel's own then (docs/pipe.md, Quiet), and what its
 //! ends may do next.
 //!
-//! That it comes to that, and that a stream ends it, is told in src/reader.rs, which sees the channel.
+//! That it comes to that, and that a stream ends it, is told in reader.rs of crates/native, which sees the channel.
 use crate::peer::{self, LONG, number, read_all, write_all};
 use byway::{Reader, Receiver, Sender, Writer};
 use std::io::{ErrorKind, Read, Write};
