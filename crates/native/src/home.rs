@@ -11,13 +11,12 @@
 //! which it can let go at its end. A killed process has let go of both; what it left goes with the next one that comes, or
 //! with the next `byway run`.
 //! unsafe: maps the domain. Not here: channels.
-use crate::thread;
+use crate::{thread, timer};
 use byway_folder as folder;
 use byway_folder::native::{self, MEMORY, empty, open};
 use byway_folder::{hold, lock};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{Geometry, MAGIC, SLABS, VERSION};
-use byway_pipe::timer;
 use byway_sys::{barrier, clock, process};
 use std::fs::{self, File};
 use std::io;

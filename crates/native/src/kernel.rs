@@ -3,7 +3,7 @@
 //! Invariant: an attempt never sleeps that is not to, although the descriptor is a blocking one: so it can be shared
 //! with programs that know nothing of this library.
 //! Not here: channels.
-use byway_pipe::timer;
+use crate::timer;
 use byway_sys::errno::Ret;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};

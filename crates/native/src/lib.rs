@@ -54,6 +54,8 @@ mod receiver;
 mod records;
 mod sender;
 mod thread;
+#[doc(hidden)]
+pub mod timer;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod watch;

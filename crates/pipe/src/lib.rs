@@ -45,7 +45,6 @@ pub mod restartable_copy;
 pub mod ring;
 pub mod rules;
 pub mod single_copy;
-pub mod timer;
 pub mod wait;
 mod wake;
 pub mod word;

@@ -8,7 +8,6 @@ use crate::syscall::{call3, call6, nr};
 
 pub const F_GETFD: usize = 1;
 pub const F_GETFL: usize = 3;
-pub const F_DUPFD_CLOEXEC: usize = 1030;
 pub const F_SETPIPE_SZ: usize = 1031;
 pub const F_GETPIPE_SZ: usize = 1032;
 pub const O_NONBLOCK: usize = 0o4000;

@@ -22,4 +22,3 @@ pub mod signal;
 pub mod sync;
 pub mod syscall;
 pub mod table;
-pub mod timer;

@@ -85,8 +85,6 @@ pub mod nr {
     pub const OPENAT: usize = 257;
     pub const PSELECT6: usize = 270;
     pub const PPOLL: usize = 271;
-    pub const TIMERFD_CREATE: usize = 283;
-    pub const TIMERFD_SETTIME: usize = 286;
     pub const UNSHARE: usize = 272;
     pub const SPLICE: usize = 275;
     pub const TEE: usize = 276;

@@ -2,9 +2,9 @@
 //! (timerfd(2)).
 //!
 //! Invariant: thin; each function is one system call, and its error the kernel's; before a sleep a timer may be set
-//! (crate pipe, timer.rs).
+//! (timer.rs).
 //! Not here: what an event means.
-use byway_pipe::timer;
+use crate::timer;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};

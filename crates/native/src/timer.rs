@@ -11,14 +11,19 @@
 //! Invariant: of each CPU at most one timer of this process's is set, once in half a PERIOD at most. Where sleeps end
 //! only after it was due, which is of no use, it rests, twice as long each time. It changes nothing that a call says or
 //! does.
-//! Not here: who sleeps. Whoever may have no descriptor of its own in its process does not begin this: the preload library.
-use byway_sys::{clock, file, process, timer};
+//! Its descriptor (timerfd(2)) is closed by exec(2), and has a number that open(2) gives only to who has hundreds: so a
+//! program that closes whatever it finds, and then opens files of its own, does not get that number again.
+//! Public, and not documented: the lab's benchmark that calls the core directly sleeps as the library does.
+//! Not here: who sleeps.
+use byway_sys::{clock, file, process};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// From when it is set until it is due, us. Sleeps that are shorter than half of it gain.
-pub const PERIOD: u64 = 1000;
+const PERIOD: u64 = 1000;
 /// Times in a row that it may be of no use before it rests.
 const FREE: u32 = 2;
+/// The first number that its descriptor may have.
+const FROM: i32 = 512;
 /// Its longest rest is `PERIOD << MOST`.
 const MOST: u32 = 8;
 /// No wait is as long, cycles: a counter that says so was set back, or this is the first look at it.
@@ -79,7 +84,7 @@ fn look(slot: &Slot, now: u64) {
     let fd = slot.fd.load(Relaxed);
     // A filter of system calls may end who makes one that it does not know; one that has come since, too. Else the
     // program has closed it.
-    if fd > NONE && (process::is_filtered() || timer::set(fd as usize, PERIOD) < 0) {
+    if fd > NONE && (process::is_filtered() || !set(fd, PERIOD)) {
         slot.fd.store(NEVER, Relaxed);
     }
 }
@@ -88,7 +93,7 @@ fn open(slot: &Slot) {
     if process::is_filtered() {
         return slot.fd.store(NEVER, Relaxed);
     }
-    let new = i32::try_from(timer::new()).map_or(NEVER, |fd| fd.max(NEVER));
+    let new = new();
     // RELAXED: a number, no more.
     if slot
         .fd
@@ -98,6 +103,37 @@ fn open(slot: &Slot) {
     {
         file::close(new as usize);
     }
+}
+
+/// A timer that is not set. `NEVER`: no descriptor is free, or the process may have none of such a number.
+fn new() -> i32 {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: no pointers.
+    let low = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+    if low < 0 {
+        return NEVER;
+    }
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, FROM) };
+    file::close(low as usize);
+    fd.max(NEVER)
+}
+
+/// Sets it: it is due in `us` microseconds, less than a second, once. False: `fd` is no timer's.
+fn set(fd: i32, us: u64) -> bool {
+    let zero = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let new = libc::itimerspec {
+        it_interval: zero,
+        it_value: libc::timespec {
+            tv_nsec: us as i64 * 1000,
+            ..zero
+        },
+    };
+    // SAFETY: one struct itimerspec of ours.
+    unsafe { libc::timerfd_settime(fd, 0, &new, core::ptr::null_mut()) == 0 }
 }
 
 impl Slot {
@@ -164,6 +200,22 @@ mod tests {
             covered += u64::from(2 * i >= n && due > now + gap);
         }
         (covered, sets)
+    }
+
+    #[test]
+    fn it_is_due_and_goes_with_exec() {
+        let fd = super::new();
+        assert!(fd >= FROM, "{fd}");
+        let there = |ms| file::poll1(fd as usize, file::POLLIN, ms).0;
+        assert_eq!(file::fcntl(fd as usize, file::F_GETFD, 0), 1);
+        assert_eq!(there(20), 0);
+        assert!(set(fd, 2000));
+        assert_eq!(there(5000), 1);
+        // Set anew it is not due yet.
+        assert!(set(fd, 999_999));
+        assert_eq!(there(0), 0);
+        file::close(fd as usize);
+        assert!(!set(fd, 1));
     }
 
     #[test]
