@@ -106,20 +106,12 @@ impl Carried {
     fn at(slot: usize) -> Option<Carried> {
         let h = home::home().ok()?;
         let me = Caller {
-            tid: 0,
-            rseq: true,
-            domain: h.domain,
-            cpus: h.cpus,
             spin: true,
-            lend: false,
-            handlers: false,
             has_barriers: h.has_barriers,
-            resign: false,
             pull: || true,
-            abandoned: |_, _| false,
             // An outsider has no way to these pipes.
             heard: || false,
-            access: |_, _, _| true,
+            ..Caller::of(h.domain, 0, h.cpus)
         };
         let channel = Channel::at(h.domain, slot)?;
         Some(Carried { channel, me })

@@ -9,12 +9,12 @@ use crate::kernel::{self, number};
 use crate::reader::already;
 use crate::thread;
 use crate::watch::Watch;
-use byway_pipe::channel::Reason;
+use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::WriteCursor;
 use byway_pipe::record::{self, HEAD};
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Step, fast_path, fifo, handback, liveness, pass_through, policy};
+use byway_pipe::{Caller, Step, fast_path, fifo, handback, liveness, pass_through, policy};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -241,14 +241,7 @@ impl Writer {
         if *done == 0
             && let Some(n) = fast_path::write(me, ch, fd, whole, most, &mut self.cursor)
         {
-            return match n {
-                EAGAIN => Tried::Full,
-                e if e < 0 => Tried::Failed(e),
-                n => {
-                    *done = n as usize;
-                    Tried::All
-                }
-            };
+            return of_whole(n, done);
         }
         let sleeps = or == OrElse::Sleep;
         if sleeps
@@ -259,54 +252,7 @@ impl Writer {
             inside.wrote(*done as Ret);
             return tried;
         }
-        let v = [Iov {
-            base: b.as_ptr() as usize,
-            len: b.len(),
-        }];
-        let mut p = Progress {
-            at: Buffers::new(&v),
-            want: b.len(),
-            done: *done,
-        };
-        p.at.advance(*done);
-        let mut most = most;
-        if most == 0 && ch.is_fifo() {
-            // Nobody opens it who does not take part, so its overflow is a nameless pipe's.
-            match record::overflow(me, ch, fd, b) {
-                Some(EAGAIN) => return Tried::Full,
-                Some(e) if e < 0 => return Tried::Failed(e),
-                Some(n) => {
-                    *done = n as usize;
-                    return Tried::All;
-                }
-                None => most = u64::MAX,
-            }
-        }
-        let step = write::write_within(me, ch, fd, &mut p, most);
-        *done = p.done;
-        match step {
-            Step::Done(n) if n >= 0 && p.done == p.want => Tried::All,
-            Step::Done(n) if n >= 0 => Tried::Full,
-            Step::Done(EAGAIN) => Tried::Full,
-            Step::Done(e) => Tried::Failed(e),
-            Step::WaitRestartable | Step::WaitPartial => Tried::Full,
-            step => {
-                let before = *done;
-                let tried = match sleeps.then(|| asleep(fd, b, done)).flatten() {
-                    Some(tried) => tried,
-                    None => to_kernel(fd, b, done),
-                };
-                if step == Step::NativeCounted {
-                    let n = match tried {
-                        Tried::Full if *done == before => EAGAIN,
-                        Tried::Failed(e) => e,
-                        _ => (*done - before) as Ret,
-                    };
-                    write::finish(ch, n);
-                }
-                tried
-            }
-        }
+        put_on(me, ch, fd, (b, most), done, sleeps)
     }
 
     /// Gives the pipe to the kernel for good, every byte in order, and this end with it: for a program that knows nothing of
@@ -321,6 +267,74 @@ impl Writer {
             handback::hand_back(&me, c.channel, number(&fd), true, Reason::Passed);
         }
         Ok(fd)
+    }
+}
+
+/// Writes from `done` on what could not go straight through; `most` as in [`Writer::attempt_within`], `sleeps`: whether
+/// the kernel's write(2) may sleep.
+fn put_on(
+    me: &Caller,
+    ch: &Channel,
+    fd: usize,
+    (b, most): (&[u8], u64),
+    done: &mut usize,
+    sleeps: bool,
+) -> Tried {
+    let v = [Iov {
+        base: b.as_ptr() as usize,
+        len: b.len(),
+    }];
+    let mut p = Progress {
+        at: Buffers::new(&v),
+        want: b.len(),
+        done: *done,
+    };
+    p.at.advance(*done);
+    let mut most = most;
+    if most == 0 && ch.is_fifo() {
+        // Nobody opens it who does not take part, so its overflow is a nameless pipe's.
+        match record::overflow(me, ch, fd, b) {
+            Some(n) => return of_whole(n, done),
+            None => most = u64::MAX,
+        }
+    }
+    let step = write::write_within(me, ch, fd, &mut p, most);
+    *done = p.done;
+    match step {
+        Step::Done(n) if n >= 0 && p.done == p.want => Tried::All,
+        Step::Done(n) if n >= 0 => Tried::Full,
+        Step::Done(EAGAIN) => Tried::Full,
+        Step::Done(e) => Tried::Failed(e),
+        Step::WaitRestartable | Step::WaitPartial => Tried::Full,
+        step => {
+            let before = *done;
+            let tried = match sleeps.then(|| asleep(fd, b, done)).flatten() {
+                Some(tried) => tried,
+                None => to_kernel(fd, b, done),
+            };
+            if step == Step::NativeCounted {
+                let n = match tried {
+                    Tried::Full if *done == before => EAGAIN,
+                    Tried::Failed(e) => e,
+                    _ => (*done - before) as Ret,
+                };
+                write::finish(ch, n);
+            }
+            tried
+        }
+    }
+}
+
+/// What write(2) said of all that there is to write.
+#[inline]
+fn of_whole(said: Ret, done: &mut usize) -> Tried {
+    match said {
+        EAGAIN => Tried::Full,
+        e if e < 0 => Tried::Failed(e),
+        n => {
+            *done = n as usize;
+            Tried::All
+        }
     }
 }
 
