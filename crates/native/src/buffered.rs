@@ -1,7 +1,7 @@
 //! A reader that reads ahead: std's `BufRead`.
 //!
-//! Invariant: what was read ahead is the reader's (ahead.rs): its next reads of every kind have it, in order, whether the
-//! buffered reader is still there or not.
+//! Invariant: what was read ahead is the reader's (ahead.rs): its next reads of every kind have it, in order, whether
+//! the buffered reader is still there or not.
 //! Not here: the room of those bytes (ahead.rs).
 use crate::Reader;
 use crate::ahead::Ahead;

@@ -46,6 +46,7 @@ mod debug;
 mod duplex;
 pub mod events;
 mod fifo;
+mod framing;
 mod grant;
 mod home;
 mod kernel;

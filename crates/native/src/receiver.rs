@@ -1,17 +1,17 @@
 //! The end that records are received from.
 //!
 //! Invariant: a record is taken whole; one that the caller's buffer is too small for is kept for the next call.
-//! Not here: what a record is (records.rs), framing (crate pipe, record.rs).
+//! Not here: what a record is (records.rs), framing (framing.rs).
 use crate::Reader;
 use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
+use crate::framing::{self, Found, HEAD, Pulled, RecordHead};
 use crate::grant::{Grant, Sent};
 use crate::kernel::said;
 use crate::reader::{is_elsewhere, wait_for_another};
 use crate::records::{COPIED, GRANTED, Message, Wait, is_too_long, too_long};
 use crate::sender::Sender;
-use byway_pipe::record::{self, Found, HEAD, Pulled, RecordHead};
-use byway_pipe::{fast_path, policy, wait};
+use byway_pipe::{policy, wait};
 use std::borrow::Cow;
 use std::io;
 use std::mem::MaybeUninit;
@@ -230,13 +230,13 @@ impl Receiver {
         };
         let (c, me) = c.mine(or);
         let ch = c.channel;
-        if let Some(h) = fast_path::take(me, ch, b, &mut self.reader.cursor) {
+        if let Some(h) = framing::take_seen(me, ch, b, &mut self.reader.cursor) {
             return taken(c, h, b);
         }
         let mut waited = or == OrElse::Return;
         loop {
-            let found = record::take_inline(me, ch, b).map(Found::Taken);
-            match found.unwrap_or_else(|| record::take(me, ch, b)) {
+            let found = framing::take_inline(me, ch, b).map(Found::Taken);
+            match found.unwrap_or_else(|| framing::take(me, ch, b)) {
                 Found::Taken(h) => {
                     if waited {
                         policy::will_answer(me);
@@ -247,7 +247,7 @@ impl Receiver {
                 // A grant's few bytes have room of their own.
                 Found::Long(_) => {
                     let mut own = [0; Sender::INLINE];
-                    if let Found::Taken(h) = record::take(me, ch, &mut own) {
+                    if let Found::Taken(h) = framing::take(me, ch, &mut own) {
                         let m = match h.kind {
                             COPIED => Next::Message(Message::Copied(own[..h.len].to_vec())),
                             _ => granted(c, h, &own[..h.len])?,
@@ -257,7 +257,7 @@ impl Receiver {
                 }
                 Found::Damaged => return Err(damaged()),
                 Found::Elsewhere(was) => {
-                    let ready = || record::changed(ch, was);
+                    let ready = || framing::changed(ch, was);
                     if !waited && !was.closed() && !ch.chunk().valid() {
                         waited = true;
                         if wait::reader(me, ch, ready) {
@@ -281,13 +281,13 @@ impl Receiver {
         or: OrElse,
     ) -> io::Result<Option<Next>> {
         if let Some(c) = c
-            && !record::enter(&c.me(false), c.channel)
+            && !framing::enter(&c.me(false), c.channel)
         {
             return Err(damaged());
         }
         let got = self.piece(c, b, or);
         if let Some(c) = c {
-            record::leave(c.channel);
+            framing::leave(c.channel);
         }
         got
     }
@@ -297,9 +297,9 @@ impl Receiver {
             && !self.reader.is_ahead()
         {
             let (me, ch, fd) = (c.me(false), c.channel, self.reader.as_raw_fd() as usize);
-            record::begin(&me, ch);
-            let mut spare = [MaybeUninit::uninit(); record::MOST];
-            match record::from_kernel(&me, ch, fd, b, &mut spare) {
+            framing::begin(&me, ch);
+            let mut spare = [MaybeUninit::uninit(); framing::MOST];
+            match framing::from_kernel(&me, ch, fd, b, &mut spare) {
                 Pulled::Nothing => {}
                 Pulled::Damaged => return Err(damaged()),
                 Pulled::Failed(e) => return said(e).map(|_| None),

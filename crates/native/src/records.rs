@@ -3,7 +3,7 @@
 //! Invariant: a record is written whole and read whole: what several senders send is never mixed, and what several receivers
 //! receive is never torn. Up to `INLINE` bytes it travels in the stream; a longer one is a grant, of which the stream
 //! carries 16 bytes.
-//! Not here: the ends (sender.rs, receiver.rs), framing (crate pipe, record.rs), memory (grant.rs).
+//! Not here: the ends (sender.rs, receiver.rs), framing (framing.rs), memory (grant.rs).
 use crate::carried::OrElse;
 use crate::grant::Grant;
 use crate::pipe;

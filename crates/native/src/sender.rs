@@ -4,11 +4,11 @@
 //! Not here: what a record is (records.rs), how a sleep ends (writer.rs).
 use crate::Writer;
 use crate::events::{Inner, Kind};
+use crate::framing::{self, HEAD, RecordHead};
 use crate::grant::{Grant, reserve};
 use crate::records::{COPIED, GRANTED, Wait};
 use crate::writer::Tried;
 use byway_pipe::channel::Channel;
-use byway_pipe::record::{self, HEAD, RecordHead};
 use byway_sys::errno::EAGAIN;
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,7 +60,7 @@ impl From<SendError> for io::Error {
 
 impl Sender {
     /// The longest record that travels in the stream itself, bytes; a longer one is copied into a buffer of its own.
-    pub const INLINE: usize = record::MOST;
+    pub const INLINE: usize = framing::MOST;
 
     /// Sends records through `writer`. Everybody who writes into that pipe must do so, and its readers must receive.
     pub fn new(writer: Writer) -> Sender {

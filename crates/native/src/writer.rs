@@ -5,6 +5,7 @@
 //! Not here: the protocol (crate pipe, write.rs).
 use crate::carried::{Carried, OrElse};
 use crate::events::{Inner, Kind};
+use crate::framing::HEAD;
 use crate::kernel::{self, number};
 use crate::reader::already;
 use crate::thread;
@@ -12,7 +13,6 @@ use crate::watch::Watch;
 use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::WriteCursor;
-use byway_pipe::record::{self, HEAD};
 use byway_pipe::write::{self, Progress};
 use byway_pipe::{Caller, Step, fast_path, fifo, handback, liveness, pass_through, policy};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
@@ -206,7 +206,7 @@ impl Writer {
                 let ch = c.channel;
                 policy::expect_tail(me, ch);
                 let fd = number(&self.fd);
-                fast_path::record(me, ch, fd, head, b, most, &mut self.cursor)
+                fast_path::write_headed(me, ch, fd, head, b, most, &mut self.cursor)
             }
             _ => None,
         }
@@ -293,7 +293,7 @@ fn put_on(
     let mut most = most;
     if most == 0 && ch.is_fifo() {
         // Nobody opens it who does not take part, so its overflow is a nameless pipe's.
-        match record::overflow(me, ch, fd, b) {
+        match fifo::overflow(me, ch, fd, b) {
             Some(n) => return of_whole(n, done),
             None => most = u64::MAX,
         }

@@ -77,7 +77,7 @@ pub struct ReaderSide {
 #[repr(C)]
 pub struct Readers {
     h: AtomicU64,
-    /// Whoever reads a record piece by piece (record.rs).
+    /// Whoever reads a record piece by piece (the native library, framing.rs).
     pub record: AtomicU64,
 }
 
@@ -439,7 +439,7 @@ impl Channel {
     }
     /// What stands inline.
     #[inline]
-    pub(crate) fn inline_payload(&self) -> &InlinePayload {
+    pub fn inline_payload(&self) -> &InlinePayload {
         &self.writers.0.inline_payload
     }
     pub fn cas_head(&self, old: Head, new: Head) -> bool {

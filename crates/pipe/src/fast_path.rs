@@ -9,7 +9,6 @@ use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Iov, TAKEN, move_lines, move_short};
 use crate::cursor::{ReadCursor, WriteCursor};
 use crate::policy::Lines;
-use crate::record::{HEAD, RecordHead};
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
 use crate::write::{is_anothers, publish};
@@ -18,6 +17,8 @@ use byway_sys::errno::Ret;
 use byway_sys::line;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+/// Bytes of the head that stands before a message with a length of its own.
+pub const HEAD: usize = 8;
 /// How far ahead of the places in use cache lines are asked for, bytes. Each message's locked instruction waits until
 /// its lines have come from the other CPU; asked for in time, they are there.
 const AHEAD: usize = 1024;
@@ -59,9 +60,9 @@ pub fn write(
     write_by(me, ch, fd, (n, most), cursor, may, fill).then_some(n as Ret)
 }
 
-/// The same of a record: its head, and the bytes behind it.
+/// The same of a message with a head, and the bytes behind it.
 #[inline]
-pub fn record(
+pub fn write_headed(
     me: &Caller,
     ch: &Channel,
     fd: usize,
@@ -335,27 +336,28 @@ fn passed(
     true
 }
 
-/// The next record into `b`, where all of it was published when a receiver last looked at the tail. `None`: nothing was
-/// taken.
+/// The next message with a head into `b`, where all of it was published when a reader last looked at the tail. `parse`
+/// tells of a head what it is, and how many bytes follow it. `None`: nothing was taken.
 #[inline]
-pub fn take(
+pub fn take<T>(
     me: &Caller,
     ch: &Channel,
     b: &mut [u8],
     cursor: &mut ReadCursor,
-) -> Option<RecordHead> {
+    parse: impl FnOnce([u8; HEAD]) -> Option<(T, usize)>,
+) -> Option<T> {
     let h = ch.head();
-    // EDGE L1 <- L0: after the head (record.rs).
+    // EDGE L1 <- L0: after the head (the native library, framing.rs).
     if ch.readers.0.record.load(Acquire) != 0 {
         return None;
     }
     let (from, run) = ahead(me, ch, h, HEAD, cursor)?;
     // SAFETY: `run` bytes of the ring begin there; read once, by value.
-    let head = RecordHead::from_bytes(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
-    let whole = HEAD + head.len;
-    if whole > run || head.len > b.len() {
+    let (head, len) = parse(unsafe { from.cast::<[u8; HEAD]>().read_volatile() })?;
+    if len > b.len() || HEAD + len > run {
         return None;
     }
+    let whole = HEAD + len;
     if run > 2 * whole + AHEAD {
         fetch(from.wrapping_add(AHEAD), whole, line::to_read);
     }
@@ -366,10 +368,10 @@ pub fn take(
         match policy::lines(ch, whole) {
             Lines::Taken if whole <= TAKEN => {
                 line::take(from, whole, run);
-                move_short(to, body, head.len);
+                move_short(to, body, len);
             }
             // The head's line has come to be read.
-            lines => move_lines(to, body, head.len, lines, run - HEAD),
+            lines => move_lines(to, body, len, lines, run - HEAD),
         }
     }
     passed(ch, h, (from, run), whole, cursor).then_some(head)

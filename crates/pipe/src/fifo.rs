@@ -5,13 +5,15 @@
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Caller;
 use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
-use crate::copy::Iov;
+use crate::copy::{Buffers, Iov};
 use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
 use crate::outsider::Side;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
-use crate::{biased_lock, lock};
+use crate::write::{Progress, clear_drained, shrink};
+use crate::{biased_lock, clusters, liveness, lock, wake};
 use byway_mem::registry;
+use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -176,4 +178,64 @@ pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> b
     let key = &ch.facts.0.key;
     byway_sys::process::nap(1000);
     !(me.abandoned)(key.dev.load(Relaxed), key.inode())
+}
+
+/// A write of up to PIPE_BUF bytes into a FIFO that is to count as full, whatever room its ring has: into the kernel
+/// lane, behind the ring's bytes, as what is too much for a nameless pipe. What write(2) says; EAGAIN: the kernel lane has something already,
+/// and tells when that has been taken. `None`: nothing was written, and is to be as usual: the channel is the kernel's,
+/// somebody sleeps, nobody reads, or a reader is just at the end of the kernel lane.
+///
+/// For those whose FIFO nobody opens who does not take part: of others the kernel lane has the oldest bytes (`to_front`).
+pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
+    loop {
+        let _taken = lock::take(me, ch, fd, Tail::closed)?;
+        let said = overflow_locked(me, ch, fd, b);
+        lock::unlock(me, ch);
+        if let Some(said) = said {
+            return said;
+        }
+    }
+}
+
+/// Under the lock. `None`: the tail or the chunk changed, begin again.
+fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
+    let (t, m) = (ch.tail(), ch.chunk());
+    let gone = ch.lane(fd).is_reader_gone();
+    if gone {
+        liveness::looks_in_vain(ch);
+    }
+    let ring = ch.ring(&me.domain).filter(|_| !gone && !t.closed());
+    let Some(ring) = ring.filter(|_| t.sleepers() == 0 || t.woken()) else {
+        return Some(None);
+    };
+    let r = ch.head().position();
+    if m.valid() {
+        if r >= m.position(r) && ch.lane(fd).is_empty() {
+            let cleared = t.sleepers() == 0 && clear_drained(me, ch, fd, r, m);
+            return if cleared { None } else { Some(None) };
+        }
+        if !shrink(ch, fd) {
+            return Some(None);
+        }
+        ch.writer.0.sleeper.store(me.tid, Relaxed);
+        return Some(Some(EAGAIN));
+    }
+    let pos = t.wide(r);
+    // A pump must find room for what goes into the kernel lane now.
+    if clusters::back(me, ch, ring, pos, 1) == 0 {
+        return Some(None);
+    }
+    let place = wake::set_chunk_place(ch, pos);
+    ch.cas_tail(t, t.with(Tail::WOKEN)).ok()?;
+    let v = [Iov {
+        base: b.as_ptr() as usize,
+        len: b.len(),
+    }];
+    let mut w = Progress {
+        at: Buffers::new(&v),
+        want: b.len(),
+        done: 0,
+    };
+    let said = wake::to_kernel(ch, fd, &mut w, b.len(), place);
+    Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }

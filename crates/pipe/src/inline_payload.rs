@@ -43,7 +43,7 @@ impl InlinePayload {
 
     /// What stands here, if it is the bytes of position `r`, all of them among the `there` that are published.
     #[inline]
-    pub(crate) fn look(&self, r: u64, there: u64) -> Option<Look<'_>> {
+    pub fn look(&self, r: u64, there: u64) -> Option<Look<'_>> {
         // EDGE E8: the stamp before the bytes.
         let stamp = self.stamp.load(Acquire);
         let n = (stamp >> LEN).wrapping_sub(1);
@@ -58,21 +58,17 @@ impl InlinePayload {
 
 /// Bytes that stand inline, as long as nobody takes them away.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub struct Look<'a> {
     payload: &'a InlinePayload,
     stamp: u64,
-    len: usize,
+    /// How many.
+    pub len: usize,
 }
 
 impl Look<'_> {
-    /// How many.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
     /// The first eight.
     #[inline]
-    pub(crate) fn first(&self) -> [u8; 8] {
+    pub fn first(&self) -> [u8; 8] {
         self.payload.bytes[0].load(Relaxed).to_ne_bytes()
     }
     /// Copies `n` of them, from word `skip` on, to `to`. False: they were taken away meanwhile, nothing counts.
@@ -82,7 +78,7 @@ impl Look<'_> {
     /// # Safety
     /// `n` bytes at `to` may be written.
     #[inline]
-    pub(crate) unsafe fn copy(&self, skip: usize, to: *mut u8, n: usize) -> bool {
+    pub unsafe fn copy(&self, skip: usize, to: *mut u8, n: usize) -> bool {
         for (i, word) in self.payload.bytes.iter().skip(skip).enumerate() {
             let (word, at) = (word.load(Relaxed).to_ne_bytes(), 8 * i);
             // SAFETY: the caller's promise; no further than `n`.

@@ -40,7 +40,6 @@ pub mod pass_through;
 pub mod policy;
 pub mod read;
 pub mod ready;
-pub mod record;
 pub mod restartable_copy;
 pub mod ring;
 pub mod rules;

@@ -281,7 +281,7 @@ impl<'a> Reading<'a, '_> {
         }
         let (to, run) = self.at.run();
         let payload = ch.inline_payload().look(r, there);
-        let payload = payload.filter(|b| k <= run && k <= b.len());
+        let payload = payload.filter(|b| k <= run && k <= b.len);
         let lines = policy::lines(ch, k);
         // SAFETY: checked above; what the ring has at [r, end) is published and not yet released.
         unsafe {
@@ -407,7 +407,8 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
 /// Not a kernel result: the state moved, call `read` again.
 pub(crate) const AGAIN: Ret = -10_000;
 
-pub(crate) enum Drained {
+/// What a look at the kernel lane came to.
+pub enum Drained {
     Bytes(usize),
     Empty,
     Changed,
@@ -416,7 +417,7 @@ pub(crate) enum Drained {
 
 /// Reads the kernel's bytes, which stand at the head, without blocking; clears the chunk when the kernel lane is proven
 /// empty.
-pub(crate) fn drain(
+pub fn drain(
     me: &Caller,
     ch: &Channel,
     fd: usize,

@@ -8,23 +8,22 @@
 //! the head. Else its receiver has the channel's record lock from before the first byte to after the last, and nobody
 //! takes anything while another has it: the lock is looked at after the head, so who sees it free finds the head at a
 //! boundary, or fails at the CAS.
-//! Not here: who sleeps, what a record means (the native library).
-use crate::channel::{Channel, PIPE_BUF};
-use crate::copy::{Buffers, Iov};
-use crate::lock::{self, Patience};
-use crate::policy::{self, Lines};
-use crate::read::{self, Drained};
-use crate::ring::Ring;
-use crate::word::{Chunk, Head, Tail};
-use crate::write::{self, Progress};
-use crate::{Caller, clusters, liveness, wait, wake};
-use byway_sys::errno::{EAGAIN, Ret};
+//! Not here: who sleeps (receiver.rs), what a record means (records.rs), how it is written (crate pipe).
+use byway_pipe::channel::{Channel, PIPE_BUF};
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::cursor::ReadCursor;
+use byway_pipe::lock::Patience;
+use byway_pipe::policy::{self, Lines};
+use byway_pipe::read::{self, Drained};
+use byway_pipe::ring::Ring;
+use byway_pipe::word::{Chunk, Head, Tail};
+use byway_pipe::{Caller, fast_path, wait};
+use byway_sys::errno::Ret;
 use byway_sys::process;
-use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Bytes of a head.
-pub const HEAD: usize = 8;
+pub use byway_pipe::fast_path::HEAD;
 /// The longest record.
 pub const MOST: usize = PIPE_BUF - HEAD;
 const SIGN: u64 = 0x62_7977;
@@ -65,7 +64,20 @@ pub enum Found {
     Damaged,
 }
 
-/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `fast_path::take` and `take_inline` before.
+/// The next record into `b`, where all of it was published when a receiver last looked at the tail.
+#[inline]
+pub fn take_seen(
+    me: &Caller,
+    ch: &Channel,
+    b: &mut [u8],
+    cursor: &mut ReadCursor,
+) -> Option<RecordHead> {
+    fast_path::take(me, ch, b, cursor, |head| {
+        RecordHead::from_bytes(head).map(|h| (h, h.len))
+    })
+}
+
+/// Takes the next record into `b`, if all of it lies in the ring. To be tried by `take_seen` and `take_inline` before.
 #[inline(never)]
 pub fn take(me: &Caller, ch: &Channel, b: &mut [u8]) -> Found {
     loop {
@@ -155,17 +167,17 @@ pub fn take_inline(me: &Caller, ch: &Channel, b: &mut [u8]) -> Option<RecordHead
     let n = published(ch, h, ch.tail())?;
     let payload = ch.inline_payload().look(h.position(), n)?;
     let head = RecordHead::from_bytes(payload.first())?;
-    if HEAD + head.len != payload.len() || head.len > b.len() {
+    if HEAD + head.len != payload.len || head.len > b.len() {
         return None;
     }
-    let n = gathered(me, ch, h, n, payload.len())?;
+    let n = gathered(me, ch, h, n, payload.len)?;
     // SAFETY: the buffer is the caller's, and as long.
     let whole = unsafe { payload.copy(1, b.as_mut_ptr(), head.len) };
-    if !whole || !ch.cas_head(h, Head::free(h.position() + payload.len() as u64)) {
+    if !whole || !ch.cas_head(h, Head::free(h.position() + payload.len as u64)) {
         return None;
     }
     ch.reader.0.seen.store(h.position() + n, Relaxed);
-    ch.reader.0.count(payload.len());
+    ch.reader.0.count(payload.len);
     wait::looked(&ch.reader);
     Some(head)
 }
@@ -268,7 +280,7 @@ pub fn from_kernel<'a>(
     };
     let rest = head.len.saturating_sub(b.len());
     // SAFETY: the kernel has put the record's bytes there, of which `rest` lie behind the buffer.
-    let rest = unsafe { core::slice::from_raw_parts(spare.as_ptr().cast(), rest) };
+    let rest = unsafe { std::slice::from_raw_parts(spare.as_ptr().cast(), rest) };
     Pulled::Record(head, rest)
 }
 
@@ -280,66 +292,6 @@ fn may_have_several(me: &Caller, ch: &Channel, m: Chunk) -> bool {
     // All that a write to the kernel lane takes; or what a read has left of that.
     let whole = usize::from(ch.facts.0.lane.load(Relaxed)) == PIPE_BUF;
     whole || ch.reader.0.filled.load(Relaxed) == m.0 || ch.ring(&me.domain).is_none_or(little)
-}
-
-/// A record into a FIFO that is to count as full, whatever room its ring has: into the kernel lane, behind the ring's
-/// bytes, as what is too much for a nameless pipe. What write(2) says; EAGAIN: the kernel lane has something already,
-/// and tells when that has been taken. `None`: nothing was written, and is to be as usual: the channel is the kernel's,
-/// somebody sleeps, nobody reads, or a reader is just at the end of the kernel lane.
-///
-/// For those whose FIFO nobody opens who does not take part: of others the kernel lane has the oldest bytes (fifo.rs).
-pub fn overflow(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Ret> {
-    loop {
-        let _taken = lock::take(me, ch, fd, Tail::closed)?;
-        let said = overflow_locked(me, ch, fd, b);
-        lock::unlock(me, ch);
-        if let Some(said) = said {
-            return said;
-        }
-    }
-}
-
-/// Under the lock. `None`: the tail or the chunk changed, begin again.
-fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Option<Ret>> {
-    let (t, m) = (ch.tail(), ch.chunk());
-    let gone = ch.lane(fd).is_reader_gone();
-    if gone {
-        liveness::looks_in_vain(ch);
-    }
-    let ring = ch.ring(&me.domain).filter(|_| !gone && !t.closed());
-    let Some(ring) = ring.filter(|_| t.sleepers() == 0 || t.woken()) else {
-        return Some(None);
-    };
-    let r = ch.head().position();
-    if m.valid() {
-        if r >= m.position(r) && ch.lane(fd).is_empty() {
-            let cleared = t.sleepers() == 0 && write::clear_drained(me, ch, fd, r, m);
-            return if cleared { None } else { Some(None) };
-        }
-        if !write::shrink(ch, fd) {
-            return Some(None);
-        }
-        ch.writer.0.sleeper.store(me.tid, Relaxed);
-        return Some(Some(EAGAIN));
-    }
-    let pos = t.wide(r);
-    // A pump must find room for what goes into the kernel lane now.
-    if clusters::back(me, ch, ring, pos, 1) == 0 {
-        return Some(None);
-    }
-    let place = wake::set_chunk_place(ch, pos);
-    ch.cas_tail(t, t.with(Tail::WOKEN)).ok()?;
-    let v = [Iov {
-        base: b.as_ptr() as usize,
-        len: b.len(),
-    }];
-    let mut w = Progress {
-        at: Buffers::new(&v),
-        want: b.len(),
-        done: 0,
-    };
-    let said = wake::to_kernel(ch, fd, &mut w, b.len(), place);
-    Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }
 
 /// Whether the channel shows something new since the tail was `was`.
@@ -399,4 +351,74 @@ pub fn begin(me: &Caller, ch: &Channel) {
 pub fn leave(ch: &Channel) {
     // EDGE L0 -> L1: what was taken comes before others take.
     ch.readers.0.record.store(0, Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, take, take_inline};
+    use crate::records;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+    /// Records of eight bytes, each with its number.
+    const RECORDS: u64 = 300_000;
+
+    /// A failed assertion ends the sender too.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    /// Who finds nothing waits until the tail has changed since the look. Were it a tail of after the look, that might
+    /// have the next record already: nobody would tell of it, and where two processes answer each other, both would
+    /// wait in vain.
+    #[test]
+    fn what_is_waited_for_is_not_there_yet() {
+        let (r, mut s) = records().unwrap();
+        let c = r.reader.carried.expect("it is carried");
+        let (had, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        s.send(&u64::MAX.to_le_bytes()).unwrap();
+        assert!(!c.channel.tail().closed(), "not open after a record");
+        let (me, mut b, mut nothing) = (c.me(false), [0; 8], 0u64);
+        assert!(matches!(take(&me, c.channel, &mut b), Found::Taken(_)));
+        std::thread::scope(|t| {
+            t.spawn(|| {
+                for n in 0..RECORDS {
+                    // It never waits for room.
+                    while n - had.load(Relaxed) > 1000 {
+                        if over.load(Relaxed) {
+                            return;
+                        }
+                        std::thread::yield_now();
+                    }
+                    // Slower than who looks: nearly each comes while that one does.
+                    (0..5 + n % 7).for_each(|_| std::hint::spin_loop());
+                    s.send(&n.to_le_bytes()).unwrap();
+                }
+            });
+            let _over = Over(&over);
+            for next in 0..RECORDS {
+                had.store(next, Relaxed);
+                loop {
+                    let found = match take_inline(&me, c.channel, &mut b) {
+                        Some(head) => Found::Taken(head),
+                        None => take(&me, c.channel, &mut b),
+                    };
+                    match found {
+                        Found::Taken(_) => break,
+                        Found::Elsewhere(was) => {
+                            let r = c.channel.head().position();
+                            assert!(!was.closed() && !c.channel.chunk().valid());
+                            assert_eq!(was.wide(r), r, "the tail had record {next}");
+                            nothing += 1;
+                        }
+                        found => panic!("{found:?} at record {next}"),
+                    }
+                }
+                assert_eq!(u64::from_le_bytes(b), next);
+            }
+            assert!(nothing > 0, "there was always one");
+        });
+    }
 }
