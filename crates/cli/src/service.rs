@@ -13,7 +13,7 @@ use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_mem::{group, participants, registry, sweep};
 use byway_pipe::channel::Channel;
-use byway_pipe::clusters;
+use byway_pipe::{clusters, spiller};
 use byway_sys::process;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -182,10 +182,12 @@ impl Run {
         }
         let u = user(self.domain);
         for (i, key) in before {
-            if held.contains(&key) {
+            let ch = Channel::at(self.domain, i);
+            // A spiller may hide what it holds, as its maker did.
+            if held.contains(&key) || ch.is_some_and(|ch| spiller::is_at_work(ch.tail())) {
                 continue;
             }
-            if Channel::at(self.domain, i).is_some_and(Channel::is_fifo) {
+            if ch.is_some_and(Channel::is_fifo) {
                 // Nobody may come in between: it is looked for again while nobody can enter or find one.
                 registry::alone(&self.domain, u.who.tid, || {
                     if !holders::is_held(key) {

@@ -14,7 +14,9 @@ use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::WriteCursor;
 use byway_pipe::write::{self, Progress};
-use byway_pipe::{Caller, Step, fast_path, fifo, handback, liveness, pass_through, policy};
+use byway_pipe::{
+    Caller, Step, fast_path, fifo, handback, liveness, pass_through, policy, spiller,
+};
 use byway_sys::errno::{EAGAIN, EPIPE, Ret};
 use byway_sys::file;
 use std::io;
@@ -265,6 +267,7 @@ impl Writer {
         if let Some(c) = self.carried.take() {
             let me = c.me(false);
             handback::hand_back(&me, c.channel, number(&fd), true, Reason::Passed);
+            spiller::wait(&me, c.channel, number(&fd));
         }
         Ok(fd)
     }

@@ -11,7 +11,7 @@ use crate::outsider::Side;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
 use crate::write::{Progress, clear_drained, shrink};
-use crate::{biased_lock, clusters, liveness, lock, wake};
+use crate::{biased_lock, clusters, liveness, lock, spiller, wake};
 use byway_mem::registry;
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
@@ -72,6 +72,7 @@ pub fn leave(me: &Caller, ch: &Channel, fd: usize) {
     let (t, h) = (ch.tail(), ch.head());
     if !t.closed() && t.wide(h.position()) != h.position() {
         hand_back(me, ch, fd, false, Reason::Cold);
+        spiller::wait(me, ch, fd);
     }
 }
 

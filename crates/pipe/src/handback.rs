@@ -13,7 +13,7 @@ use crate::copy::Iov;
 use crate::fifo::{more_room, weave};
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring, SLACK, SMALLEST};
 use crate::word::{Head, Tail};
-use crate::{clusters, lock, pass_through, policy};
+use crate::{clusters, lock, pass_through, policy, spiller};
 use byway_sys::errno::{EBADF, EMFILE, Ret, failed};
 use byway_sys::syscall::{call3, nr};
 use byway_sys::{file, table};
@@ -256,8 +256,9 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
             ch.facts.0.why.store(why as u8, Relaxed);
         }
     }
-    // An opening in progress holds the lock while the channel is still closed: wait for it.
-    let Some(_taken) = lock::take(me, ch, fd, |t| t.closed() && t.lock_owner() == 0) else {
+    // An opening in progress holds the lock while the channel is still closed: wait for it. Not for a spiller.
+    let is_done = |t: Tail| t.closed() && (t.lock_owner() == 0 || t.spiller() != 0);
+    let Some(_taken) = lock::take(me, ch, fd, is_done) else {
         return true;
     };
     if ch.tail().closed() {
@@ -276,8 +277,8 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
     done
 }
 
-/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go. False: nothing of that, for
-/// `fd` is not the pipe's any more.
+/// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go, or gives both to a spiller.
+/// False: nothing of that, for `fd` is not the pipe's any more.
 fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let empty = ch.tail().wide(r) == r && !ch.chunk().valid();
     while ch.is_behind(fd) {
@@ -337,8 +338,20 @@ fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
         let room = (n + held + 8192).next_power_of_two().max(size);
         intend(ch, SPILLING, held);
         if !outsider || !weave(me, ch, tmp_fd, ring, r, n, own) {
-            file::fcntl(tmp_fd, file::F_SETPIPE_SZ, room);
-            pour(ring, r, n, tmp_fd, |left| more_room(me, ch, tmp_fd, left));
+            let now = file::fcntl(tmp_fd, file::F_GETPIPE_SZ, 0).max(0) as usize;
+            file::largest(tmp_fd, room, now + 1);
+            let left = pour(ring, r, n, tmp_fd, |_| false);
+            let at = pos - left as u64;
+            if left > 0
+                && let Some(tmp) = tmp
+                && spiller::make(me, ch, tmp, at, pos)
+            {
+                file::close(tmp);
+                return;
+            }
+            pour(ring, at, left, tmp_fd, |left| {
+                more_room(me, ch, tmp_fd, left)
+            });
         }
         // No larger than it must be: a full ring is a full pipe afterwards.
         file::fcntl(tmp_fd, file::F_SETPIPE_SZ, (n + held).max(size));
@@ -355,8 +368,14 @@ fn spill_by(me: &Caller, ch: &Channel, fd: usize, tmp: Option<usize>, r: u64) {
     closed(me, ch, pos);
 }
 
-/// Writes [r, r + n) of the ring into the pipe `fd`; asks `more` where it does not take it.
-pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut(usize) -> bool) {
+/// Writes [r, r + n) of the ring into the pipe `fd`; asks `more` where it does not take it. How many bytes are left.
+pub(crate) fn pour(
+    ring: Ring,
+    r: u64,
+    n: usize,
+    fd: usize,
+    mut more: impl FnMut(usize) -> bool,
+) -> usize {
     let mut left = n;
     while left > 0 {
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
@@ -371,6 +390,7 @@ pub(crate) fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut
             break;
         }
     }
+    left
 }
 
 /// Makes one kernel call with the runs of [at, at + n); None if there are none. Most rings are small, and so may the
@@ -436,7 +456,7 @@ pub(crate) fn closed(me: &Caller, ch: &Channel, pos: u64) {
     lock::unlock(me, ch);
 }
 
-/// After a dead owner: called with the writers' lock just taken over.
+/// After a dead owner: called with the writers' lock just taken over, which may be free, or a spiller's, when it returns.
 pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
     let intent = ch.facts.0.intent.load(Relaxed);
     let held = (intent & !KIND) as usize;
@@ -472,29 +492,42 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
             intend(ch, 0, 0);
             spill(me, ch, fd, r)
         }
+        // What a spiller has not written goes with it.
         _ if ch.tail().closed() => {
-            lock::release(me, ch, r);
-            intend(ch, 0, 0);
+            closed(me, ch, ch.tail().wide(r));
             true
         }
         _ => {
             let pos = ch.tail().wide(r);
-            if now > held {
+            // Nobody has read since, but for an outsider: whatever is there of a FIFO's ring, all counts as moved.
+            let moved = match now.saturating_sub(held) as u64 {
+                1.. if ch.is_fifo() => pos - r,
+                k => k.min(pos - r),
+            };
+            if moved > 0 && r + moved == pos {
                 closed(me, ch, pos);
                 true
             } else {
-                spill(me, ch, fd, r)
+                if moved > 0 {
+                    let h = ch.head();
+                    ch.cas_head(h, Head::owned(r + moved, me.tid, Head::SPILLS));
+                    ch.set_chunk(ch.chunk().next(r + moved));
+                    intend(ch, SPILLING, now);
+                }
+                spill(me, ch, fd, r + moved)
             }
         }
     };
     if !spilled {
         lock::release(me, ch, ch.head().position());
     }
-    lock::enter(me, ch, fd, |_| false);
 }
 
 /// The readers' side has a dead owner: whoever reads settles it.
 pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
+    if ch.tail().spiller() != 0 {
+        return;
+    }
     if ch.tail().closed() {
         let _held = me.hold_signals();
         let r = lock::hold(me, ch, Head::SPILLS);

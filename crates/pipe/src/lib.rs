@@ -44,6 +44,7 @@ pub mod restartable_copy;
 pub mod ring;
 pub mod rules;
 pub mod single_copy;
+pub mod spiller;
 pub mod wait;
 mod wake;
 pub mod word;

@@ -4,6 +4,7 @@
 //! settles whatever it had begun before anything else happens.
 //! Not here: what the lock protects.
 use crate::channel::Channel;
+use crate::spiller::is_at_work;
 use crate::word::{Head, Tail};
 use crate::{Caller, biased_lock};
 use byway_sys::signal::Held;
@@ -138,7 +139,9 @@ fn take_from_another(
                 biased_lock::evict_all(me, ch);
                 ch.offer().end();
                 crate::handback::repair(me, ch, fd);
-                return Some(());
+                if ch.tail().lock_owner() == me.tid {
+                    return Some(());
+                }
             }
         }
     }
@@ -155,9 +158,9 @@ pub fn unlock(me: &Caller, ch: &Channel) {
     }
 }
 
-/// Waits until nobody has the writers' lock, and settles what an owner that died has begun.
+/// Waits until nobody has the writers' lock, or a spiller that lives, and settles what an owner that died has begun.
 pub fn settle(me: &Caller, ch: &Channel, fd: usize) {
-    if enter(me, ch, fd, |t| t.lock_owner() == 0).is_some() {
+    if enter(me, ch, fd, |t| t.lock_owner() == 0 || is_at_work(t)).is_some() {
         unlock(me, ch);
     }
 }

@@ -384,7 +384,7 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
             // Opened meanwhile: the caller asks again.
             return Step::Done(AGAIN);
         }
-        if t.lock_owner() != 0 && t.lock_owner() != me.tid {
+        if t.lock_owner() != 0 && t.lock_owner() != me.tid && t.spiller() == 0 {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
             if p.wait(me.cpus) {
                 lock::settle(me, ch, fd);

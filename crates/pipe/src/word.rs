@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! tail  63      62   61  60..58 57..55 54   53..32   31..0
-//!    PASS_THROUGH CLOSED WOKEN  kw     nsl  BIASED  wl(22)   tail
+//!    PASS_THROUGH CLOSED WOKEN  kw     nsl  BIASED  wl(22)   tail         CLOSED and BIASED: wl is a spiller
 //! head  63 62 61..40  39..0          chunk  63    62..40 39..0
 //!    kr sp owner   head                 valid seq    chunk
 //! ```
@@ -33,7 +33,7 @@ impl Tail {
     }
     /// The owner of the writers' lock; 0: nobody, or it is biased.
     pub fn lock_owner(self) -> u32 {
-        if self.0 & Self::BIASED == 0 {
+        if self.0 & (Self::BIASED | Self::CLOSED) != Self::BIASED {
             (self.0 >> 32 & TID) as u32
         } else {
             0
@@ -41,11 +41,24 @@ impl Tail {
     }
     /// Who keeps the writers' lock, and may be inside a write that only appends to the ring; 0: nobody.
     pub fn bias_owner(self) -> u32 {
-        if self.0 & Self::BIASED == 0 {
+        if self.0 & (Self::BIASED | Self::CLOSED) != Self::BIASED {
             0
         } else {
             (self.0 >> 32 & TID) as u32
         }
+    }
+    /// The owner of the writers' lock, if that is a spiller (spiller.rs), else 0: a lock is biased on an open channel only,
+    /// and on a closed one the bit says this.
+    pub fn spiller(self) -> u32 {
+        if self.0 & Self::BIASED == 0 {
+            0
+        } else {
+            self.lock_owner()
+        }
+    }
+    /// Closed, with the lock for the spiller `tid`.
+    pub fn spilled_by(self, tid: u32) -> Tail {
+        self.biased_to(tid).with(Self::CLOSED).without(Self::WOKEN)
     }
     /// The tail, and nothing else: nobody inside, asleep, or in the kernel's pipe.
     #[inline]

@@ -9,7 +9,9 @@ use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, Step, biased_lock, fifo, handback, liveness, lock, pass_through, policy};
+use crate::{
+    Caller, Step, biased_lock, fifo, handback, liveness, lock, pass_through, policy, spiller,
+};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
@@ -107,6 +109,11 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
             return None;
         }
         if t.lock_owner() != 0 && t.lock_owner() != me.tid {
+            if t.spiller() != 0
+                && let Some(step) = spiller::full(ch, fd, w.done, &p)
+            {
+                return Some(step);
+            }
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
             if p.wait(me.cpus) {
                 lock::settle(me, ch, fd);

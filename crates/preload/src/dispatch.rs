@@ -250,7 +250,7 @@ fn vfork_child(f: &mut Frame) -> u32 {
             if let Some(i) = fdtable::ask_kernel(f.args[0]) {
                 count(i);
             }
-            exec::give_up(f.args[0], Reason::Passed, true);
+            exec::give_up_to_write(f.args[0], Reason::Passed, true);
             RUN
         }
         nr::EXECVE | nr::EXECVEAT => execs(f),

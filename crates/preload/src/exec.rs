@@ -7,7 +7,7 @@ use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
 use byway_pipe::channel::{Channel, Reason};
-use byway_pipe::{fifo, handback, pass_through};
+use byway_pipe::{Caller, fifo, handback, pass_through, spiller};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, process};
@@ -131,6 +131,7 @@ pub fn leave_image() {
                 .iter()
                 .any(|c| c.load(Relaxed) as usize == i)
             {
+                spiller::wait(&me, ch, fd);
                 return;
             }
             if n < EXEC_CHANNELS {
@@ -148,6 +149,8 @@ pub fn leave_image() {
             r.count.store(n as u32, Relaxed);
             ch.facts.0.pending.fetch_sub(1, Relaxed);
         }
+        // An image that takes no part would write before what is not in the kernel's pipe yet.
+        spiller::wait(&me, ch, fd);
     });
 }
 
@@ -186,6 +189,17 @@ pub fn enter_image() {
 
 /// Hands one pipe back for good, if `fd` is one.
 pub fn give_up(fd: usize, why: Reason, vfork: bool) {
+    handed_back(fd, why, vfork);
+}
+
+/// The same, before a call that may write into it, or have another do so: then all of its bytes are in the kernel's pipe.
+pub fn give_up_to_write(fd: usize, why: Reason, vfork: bool) {
+    if let Some((me, ch)) = handed_back(fd, why, vfork) {
+        spiller::wait(&me, ch, fd);
+    }
+}
+
+fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static Channel)> {
     let i = if vfork {
         fdtable::ask_kernel(fd)
     } else {
@@ -196,18 +210,15 @@ pub fn give_up(fd: usize, why: Reason, vfork: bool) {
     } else {
         io::me()
     };
-    let (Some(i), Some(me), Some(d)) = (i, me, attach::domain()) else {
-        return;
-    };
-    if let Some(ch) = Channel::at(d, i) {
-        handback::hand_back(&me, ch, fd, true, why);
-    }
+    let (me, ch) = (me?, Channel::at(attach::domain()?, i?)?);
+    handback::hand_back(&me, ch, fd, true, why);
+    Some((me, ch))
 }
 
 /// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent,
 /// whose memory it uses, goes on.
 pub fn give_up_all(why: Reason, vfork: bool) {
-    each_fd(|fd| give_up(fd, why, true));
+    each_fd(|fd| give_up_to_write(fd, why, true));
     if !vfork {
         attach::stop();
     }

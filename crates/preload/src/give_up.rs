@@ -17,7 +17,10 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
     match calls::of(f.nr) {
         Does::HandsBack(args, why) => {
             for &k in args {
-                exec::give_up(f.args[k], why, vfork);
+                match why {
+                    Reason::Readiness => exec::give_up(f.args[k], why, vfork),
+                    _ => exec::give_up_to_write(f.args[k], why, vfork),
+                }
             }
         }
         Does::Leaves(why) => leaves(why, vfork),
@@ -164,7 +167,7 @@ fn submits(list: usize, n: usize, vfork: bool) {
         if access::allowed(request, 64, false) {
             // SAFETY: checked.
             let fd = unsafe { ((request + 20) as *const u32).read_unaligned() };
-            exec::give_up(fd as usize, Reason::Readiness, vfork);
+            exec::give_up_to_write(fd as usize, Reason::Readiness, vfork);
         }
     }
 }
@@ -202,7 +205,7 @@ fn passes(msg: usize, vfork: bool) {
                 // SAFETY: as above.
                 let fd = unsafe { ((control + at + 16 + k * 4) as *const i32).read_unaligned() };
                 if fd >= 0 {
-                    exec::give_up(fd as usize, Reason::Passed, vfork);
+                    exec::give_up_to_write(fd as usize, Reason::Passed, vfork);
                 }
             }
         }

@@ -9,8 +9,10 @@ use byway_pipe::copy::{Buffers, Iov, VECTORS};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, biased_lock, fast_path, handback, pass_through, read, wait, write};
-use byway_sys::errno::{Ret, failed};
+use byway_pipe::{
+    Caller, Step, biased_lock, fast_path, handback, pass_through, read, spiller, wait, write,
+};
+use byway_sys::errno::{EAGAIN, Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
@@ -123,8 +125,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     } else {
         let n = f.args[2];
         if n == 0 || n > VECTORS || !access::allowed(f.args[1], n * size_of::<Iov>(), false) {
-            handback::hand_back(&me, ch, f.fd, true, Reason::Vector);
-            return RUN;
+            return hands_back(f, &me, ch, writes);
         }
         for k in 0..n {
             // SAFETY: the array was checked.
@@ -163,14 +164,24 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         return RUN;
     }
     if f.want > 0x7fff_f000 {
-        handback::hand_back(&me, ch, f.fd, true, Reason::Vector);
-        return RUN;
+        return hands_back(f, &me, ch, writes);
     }
     if writes {
         go_write(f, &me, ch)
     } else {
         go_read(f, &me, ch)
     }
+}
+
+/// The call is the kernel's, for there are too many buffers.
+fn hands_back(f: &mut Frame, me: &Caller, ch: &Channel, writes: bool) -> u32 {
+    handback::hand_back(me, ch, f.fd, true, Reason::Vector);
+    if writes && ch.tail().spiller() != 0 && file::is_nonblocking(f.fd) {
+        // The pipe is full.
+        return finished(f, EAGAIN);
+    }
+    spiller::wait(me, ch, f.fd);
+    RUN
 }
 
 /// The entry code is to ask again about `fd`, where its channel does not pass through any more.

@@ -177,17 +177,25 @@ pub unsafe fn write(fd: usize, p: *const u8, n: usize) -> Ret {
 /// LINUX fifo(7): O_RDWR never blocks and makes neither EOF nor SIGPIPE. It is how a holder of one end can move
 /// bytes at both; it lives for microseconds.
 pub fn reopen(fd: usize) -> Ret {
-    reopen_named(&Path::fd(fd), fd)
+    reopen_named(&Path::fd(fd), fd, BOTH)
+}
+
+/// A new open file description of the pipe behind `fd`, a reader, for writes that wait.
+pub fn reopen_to_write(fd: usize) -> Ret {
+    const O_WRONLY: usize = 1;
+    reopen_named(&Path::fd(fd), fd, O_WRONLY | O_CLOEXEC)
 }
 
 /// As [`reopen`], of a descriptor that thread `tid` of this process has: the caller may have a table of its own.
 pub fn reopen_of(tid: u32, fd: usize) -> Ret {
     let task = Path::of(b"/proc/self/task/").number(tid as usize);
-    reopen_named(&task.text(b"/fd/").number(fd), fd)
+    reopen_named(&task.text(b"/fd/").number(fd), fd, BOTH)
 }
 
-fn reopen_named(path: &Path, fd: usize) -> Ret {
-    let tmp = open_both(path);
+const BOTH: usize = O_RDWR | O_NONBLOCK | O_CLOEXEC;
+
+fn reopen_named(path: &Path, fd: usize, flags: usize) -> Ret {
+    let tmp = open(path, flags);
     if tmp != EACCES {
         return tmp;
     }
@@ -196,23 +204,33 @@ fn reopen_named(path: &Path, fd: usize) -> Ret {
     if failed(chmod(fd, mode | 0o600)) {
         return tmp;
     }
-    let tmp = open_both(path);
+    let tmp = open(path, flags);
     chmod(fd, mode);
     tmp
 }
 
 /// open(2).
-fn open_both(path: &Path) -> Ret {
+fn open(path: &Path, flags: usize) -> Ret {
     const AT_FDCWD: usize = -100isize as usize;
-    const FLAGS: usize = O_RDWR | O_NONBLOCK | O_CLOEXEC;
     // SAFETY: the name is NUL terminated.
-    unsafe { call6(nr::OPENAT, AT_FDCWD, path.address(), FLAGS, 0, 0, 0) }
+    unsafe { call6(nr::OPENAT, AT_FDCWD, path.address(), flags, 0, 0, 0) }
 }
 
 /// fchmod(2).
 fn chmod(fd: usize, mode: u32) -> Ret {
     // SAFETY: no pointer.
     unsafe { call3(nr::FCHMOD, fd, mode as usize, 0) }
+}
+
+/// Closes every descriptor but `fd`. For a table of one's own.
+pub fn close_others(fd: usize) {
+    // SAFETY: no pointers.
+    let close = |from, to| unsafe { call3(nr::CLOSE_RANGE, from, to, 0) };
+    if (fd > 0 && failed(close(0, fd - 1))) || failed(close(fd + 1, u32::MAX as usize)) {
+        // LINUX before 5.9. One beyond this stays open.
+        const MOST: usize = 1 << 16;
+        (0..MOST).filter(|&n| n != fd).for_each(self::close);
+    }
 }
 
 /// close(2).

@@ -15,6 +15,7 @@ pub mod group;
 mod interpreter;
 pub mod line;
 pub mod mappings;
+pub mod orphan;
 pub mod path;
 pub mod process;
 pub mod rseq;

@@ -34,6 +34,11 @@ impl Drop for Held {
     }
 }
 
+/// Blocks all signals of the calling thread, those of its own instructions too, for good.
+pub fn block_all() {
+    set(u64::MAX);
+}
+
 /// rt_sigprocmask(2); the mask before.
 fn set(mask: u64) -> u64 {
     let mut old = 0u64;

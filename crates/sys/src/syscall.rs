@@ -51,10 +51,12 @@ pub mod nr {
     pub const KILL: usize = 62;
     pub const SHMDT: usize = 67;
     pub const FCNTL: usize = 72;
+    pub const CHDIR: usize = 80;
     pub const FTRUNCATE: usize = 77;
     pub const SETUID: usize = 105;
     pub const SETGID: usize = 106;
     pub const GETEUID: usize = 107;
+    pub const SETSID: usize = 112;
     pub const SETREUID: usize = 113;
     pub const SETREGID: usize = 114;
     pub const SETRESUID: usize = 117;
