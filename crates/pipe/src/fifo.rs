@@ -6,7 +6,8 @@
 use crate::Caller;
 use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
 use crate::copy::{Buffers, Iov};
-use crate::handback::{MOVING, closed, hand_back, intend, pour, runs};
+use crate::handback::{MOVING, closed, hand_back, intend};
+use crate::lane::{Lane, pour, runs};
 use crate::outsider::Side;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
@@ -147,31 +148,30 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
 pub(crate) fn weave(
     me: &Caller,
     ch: &Channel,
-    tmp: usize,
+    lane: Lane,
     ring: Ring,
     r: u64,
     n: usize,
     own: usize,
 ) -> bool {
-    let size = ch.lane(tmp).size().max(4096);
+    let size = lane.size().max(4096);
     let (Some(mut ours), Some(mut theirs)) = (Side::new(n), Side::new(size)) else {
         return false;
     };
     pour(ring, r, n, ours.inlet(), |_| false);
     ours.filled(n);
-    let more = |left| more_room(me, ch, tmp, left);
-    theirs.take(tmp);
-    ch.lane(tmp).resize((n + size + 65536).next_power_of_two());
+    let more = |left| more_room(me, ch, lane, left);
+    theirs.take(lane.number());
+    lane.resize((n + size + 65536).next_power_of_two());
     // False: nobody has the FIFO any more, and nobody wants the rest.
-    let _ =
-        theirs.put(tmp, own, more) && ours.put(tmp, n, more) && theirs.put(tmp, usize::MAX, more);
+    let fd = lane.number();
+    let _ = theirs.put(fd, own, more) && ours.put(fd, n, more) && theirs.put(fd, usize::MAX, more);
     true
 }
 
 /// The kernel lane has no room for `left` bytes: an outsider fills it too. Makes it larger, or waits for its reader as
 /// a write would; false when nobody has the FIFO any more.
-pub(crate) fn more_room(me: &Caller, ch: &Channel, tmp: usize, left: usize) -> bool {
-    let lane = ch.lane(tmp);
+pub(crate) fn more_room(me: &Caller, ch: &Channel, lane: Lane, left: usize) -> bool {
     let want = (lane.held() + left + 8192).next_power_of_two();
     if want <= 4 * RING_MOST && want > lane.size() && lane.resize(want) {
         return true;

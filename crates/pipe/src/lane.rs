@@ -6,6 +6,7 @@
 //! side pipes of a hand-back among outsiders (outsider.rs).
 use crate::channel::Channel;
 use crate::copy::Iov;
+use crate::ring::{CLUSTER, RING_CLUSTERS, Ring};
 use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
 use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
 use byway_sys::syscall::{call3, call6, nr};
@@ -36,6 +37,10 @@ impl<'a> Lane<'a> {
     /// file's by now.
     pub fn is_ours(self) -> bool {
         self.ch.is_behind(self.fd)
+    }
+    /// The descriptor's number.
+    pub fn number(self) -> usize {
+        self.fd
     }
     /// Bytes in the pipe.
     pub fn held(self) -> usize {
@@ -136,6 +141,20 @@ impl<'a> Lane<'a> {
         }
     }
 
+    /// Reads up to `n` bytes into the ring at `at`, where nothing is yet. Returns how many.
+    ///
+    /// LINUX pipe_read: one call takes what there is under the pipe's lock. By two, an outsider that has just opened a FIFO
+    /// could read between them, and would miss what the first has taken.
+    pub fn pull(self, ring: Ring, at: u64, n: usize) -> usize {
+        // SAFETY: the places are free and the caller's; the runs lie inside clusters of the ring.
+        let read = |v: &[Iov]| unsafe { self.vectored(nr::READV, v) };
+        with_runs(ring, at, n, read).map_or(0, |k| k.max(0) as usize)
+    }
+    /// Writes [r, r + n) of the ring; asks `more` where the pipe does not take it. How many bytes are left.
+    pub fn pour(self, ring: Ring, r: u64, n: usize, more: impl FnMut(usize) -> bool) -> usize {
+        pour(ring, r, n, self.fd, more)
+    }
+
     unsafe fn vectored(self, call: usize, v: &[Iov]) -> Ret {
         // SAFETY: as the callers say of `v`; the array itself outlives the call.
         unsafe { call3(call, self.fd, v.as_ptr() as usize, v.len()) }
@@ -163,4 +182,64 @@ impl Drop for Reopened<'_> {
     fn drop(&mut self) {
         file::close(self.0.fd);
     }
+}
+
+/// [`Lane::pour`] into any pipe.
+pub fn pour(ring: Ring, r: u64, n: usize, fd: usize, mut more: impl FnMut(usize) -> bool) -> usize {
+    let mut left = n;
+    while left > 0 {
+        // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
+        let write = |v: &[Iov]| unsafe { call3(nr::WRITEV, fd, v.as_ptr() as usize, v.len()) };
+        let Some(k) = with_runs(ring, r + (n - left) as u64, left, write) else {
+            // No cluster where bytes should be: a state that none of us writes.
+            break;
+        };
+        if k > 0 {
+            left -= k as usize;
+        } else if !more(left) {
+            break;
+        }
+    }
+    left
+}
+
+/// Makes one kernel call with the runs of [at, at + n); None if there are none. Most rings are small, and so may the
+/// stack be: a handler's own.
+fn with_runs(ring: Ring, at: u64, n: usize, mut call: impl FnMut(&[Iov]) -> Ret) -> Option<Ret> {
+    const FEW: usize = 16;
+    if n <= FEW * CLUSTER {
+        runs_of::<{ FEW + 2 }>(ring, at, n, &mut call)
+    } else {
+        runs_of::<{ RING_CLUSTERS + 1 }>(ring, at, n, &mut call)
+    }
+}
+
+#[inline(never)]
+fn runs_of<const N: usize>(
+    ring: Ring,
+    at: u64,
+    n: usize,
+    call: &mut dyn FnMut(&[Iov]) -> Ret,
+) -> Option<Ret> {
+    let mut v = [Iov { base: 0, len: 0 }; N];
+    let c = runs(ring, at, n, &mut v);
+    (c > 0).then(|| call(&v[..c]))
+}
+
+/// The runs of [at, at + n), for one kernel call; how many.
+pub fn runs(ring: Ring, mut at: u64, n: usize, v: &mut [Iov]) -> usize {
+    let (mut left, mut c) = (n, 0);
+    while left > 0 && c < v.len() {
+        let (p, wrap) = ring.run(at);
+        let k = wrap.min(left);
+        if k == 0 {
+            break;
+        }
+        v[c] = Iov {
+            base: p as usize,
+            len: k,
+        };
+        (c, left, at) = (c + 1, left - k, at + k as u64);
+    }
+    c
 }

@@ -12,7 +12,8 @@
 //! had not written, as a writer does that is killed in its write(2).
 //! Not here: when to hand back (handback.rs), the process itself (crate sys, orphan.rs).
 use crate::channel::Channel;
-use crate::handback::{closed, pour};
+use crate::handback::closed;
+use crate::lane::Lane;
 use crate::word::{Head, Tail};
 use crate::{Caller, Step, lock};
 use byway_sys::errno::{EAGAIN, Ret, failed};
@@ -24,14 +25,14 @@ pub fn is_at_work(t: Tail) -> bool {
     t.spiller() != 0 && !process::is_dead(t.spiller())
 }
 
-/// Has a spiller write [at, pos) of the ring into the pipe behind `tmp`, a reopening for both directions. True: both
+/// Has a spiller write [at, pos) of the ring into the pipe behind `lane`, a description for both directions. True: both
 /// locks, which the caller held, are the spiller's, and the channel is closed. False: there can be no such process.
-pub(crate) fn make(me: &Caller, ch: &Channel, tmp: usize, at: u64, pos: u64) -> bool {
+pub(crate) fn make(me: &Caller, ch: &Channel, lane: &Lane, at: u64, pos: u64) -> bool {
     // A filter of system calls may end who makes a process.
     if process::is_filtered() {
         return false;
     }
-    let mut made = 0;
+    let (tmp, mut made) = (lane.number(), 0);
     table::with_own(|| {
         file::close_others(tmp);
         let out = file::reopen_to_write(tmp);
@@ -73,7 +74,7 @@ fn run(maker: Caller, ch: &Channel, out: usize, at: u64, pos: u64) -> ! {
         && let Some(ring) = ch.ring(&me.domain)
     {
         // Each write sleeps until it is done; it fails once the last reader has gone.
-        pour(ring, at, n, out, |_| false);
+        ch.lane(out).pour(ring, at, n, |_| false);
         closed(&me, ch, pos);
     }
     orphan::end()

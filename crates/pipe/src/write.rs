@@ -4,13 +4,14 @@
 //! Invariant: the one publish point is the CAS on the tail in `publish`, and it succeeds only if nobody went to sleep
 //! since the tail was loaded (E4). The kernel lane gets bytes only under the writers' lock and only when it is empty
 //! (I2), one slot at most (I3).
-//! Not here: the steps under the lock (write/locked.rs); opening and closing the channel (handback.rs).
+//! Not here: the steps under the lock (write/locked.rs); opening and closing the channel (opening.rs, handback.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
-    Caller, Step, biased_lock, fifo, handback, liveness, lock, pass_through, policy, spiller,
+    Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,
+    spiller,
 };
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
@@ -97,7 +98,7 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     } else {
         0
     };
-    if w.done == 0 && policy::is_hot(&ch.writer, w.want, before) && handback::open(me, ch, fd) {
+    if w.done == 0 && policy::is_hot(&ch.writer, w.want, before) && opening::open(me, ch, fd) {
         return None;
     }
     // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.

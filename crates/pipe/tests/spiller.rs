@@ -6,7 +6,7 @@ mod common;
 
 use byway_pipe::channel::Reason;
 use byway_pipe::word::Head;
-use byway_pipe::{clusters, handback, lock, spiller};
+use byway_pipe::{clusters, handback, lock, opening, spiller};
 use byway_sys::errno::{EAGAIN, EPIPE, failed};
 use byway_sys::{file, process};
 use common::{Pipe, me, pipe};
@@ -190,7 +190,7 @@ fn a_reader_goes_on_at_once() {
         assert_eq!(none, -1, "a child");
         // Again, and by one who would open it.
         hand_back(&p);
-        assert!(!handback::open(&me(p.d), p.ch, p.w));
+        assert!(!opening::open(&me(p.d), p.ch, p.w));
         file::close(p.w);
         assert_eq!(read_on(&p, 0), SIZE);
         ended(&p);

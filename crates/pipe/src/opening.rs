@@ -1,0 +1,148 @@
+//! Opening a channel: the ring gets its memory, and the bytes of the kernel lane move into it.
+//!
+//! Invariant: nothing is opened but under the writers' lock, where every holder takes part and nobody is in a call that
+//! the tail does not count. An intent says how many bytes the lane held, as long as they may be in both or in neither.
+//! Not here: when a ring is worth having (policy.rs), closing it (handback.rs).
+use crate::channel::{Channel, Reason};
+use crate::handback::{MARKED, OPENING, intend};
+use crate::lane::Lane;
+use crate::ring::{Ring, SLACK, SMALLEST};
+use crate::word::Tail;
+use crate::{Caller, clusters, lock, pass_through, policy};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
+pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    use byway_mem::layout::flags::NO_CARRY;
+    let t = ch.tail();
+    if ch.forever()
+        || !t.closed()
+        || t.kernel_writers() > 0
+        || t.sleepers() > 1
+        || t.lock_owner() != 0
+        || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0
+    {
+        return false;
+    }
+    if t.passes_through() {
+        // From now on calls are counted; who is in one that is not will soon have left it.
+        let _ = ch.cas_tail(t, t.without(Tail::PASS_THROUGH));
+        policy::ask_soon(&ch.writer);
+        return false;
+    }
+    // Who was told that it is full finds it full, until somebody has read.
+    if ch.facts.0.pending.load(Relaxed) != 0
+        || ch.facts.0.full.load(Relaxed) != 0
+        || !ch.holders_known(&me.domain, fd)
+        || (ch.rules().readers_return && ch.lane(fd).is_reader_gone())
+    {
+        return false;
+    }
+    let Some(_taken) = lock::try_take(me, ch, t) else {
+        return false;
+    };
+    let ok = opened(me, ch, fd);
+    if !ok {
+        lock::unlock(me, ch);
+    }
+    ok
+}
+
+fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
+    if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
+        return false;
+    }
+    if pass_through::is_somebody_inside(me, ch) {
+        policy::ask_later(&ch.writer);
+        return false;
+    }
+    let lane = ch.lane(fd);
+    // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
+    let mut p = lock::Patience::new();
+    while ch.tail().sleepers() > 0 && !lane.is_empty() {
+        if p.turns() > 100 {
+            return false;
+        }
+        p.wait(me.cpus);
+    }
+    if !lane.is_ours() {
+        return false;
+    }
+    let Ok(tmp) = lane.reopen() else {
+        ch.keep_closed();
+        ch.facts.0.why.store(Reason::Control as u8, Relaxed);
+        return false;
+    };
+    let (held, asleep) = (tmp.held(), ch.tail().sleepers() > 0);
+    clusters::release(me.domain, ch);
+    let Some(most) = promised(me, ch, &tmp) else {
+        no_memory(ch);
+        return false;
+    };
+    if held > most / 2 || (held > 0 && asleep) {
+        return false;
+    }
+    let r = ch.head().position();
+    let Some(ring) = ring(me, ch, most, r, held.max(1)) else {
+        no_memory(ch);
+        return false;
+    };
+    clusters::promise(me.domain, ch, most);
+    intend(ch, OPENING, held);
+    let got = tmp.pull(ring, r, held);
+    if let Some(size) = ch.rules().open_size {
+        ch.facts.0.shrunk.store(MARKED, Relaxed);
+        tmp.resize(size);
+    }
+    drop(tmp);
+    // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own wake-up.
+    ch.set_chunk(ch.chunk().next(0).none());
+    let mut t = ch.tail();
+    loop {
+        let open = t
+            .with_position((r as u32).wrapping_add(got as u32))
+            .with_lock(0)
+            .without(Tail::CLOSED | Tail::WOKEN);
+        match ch.move_tail(t, open) {
+            Ok(()) => break,
+            Err(now) => t = now,
+        }
+    }
+    intend(ch, 0, 0);
+    ch.writer.0.forget_native();
+    true
+}
+
+/// Bytes that a ring may hold: what lies in it should fit into the kernel lane at a hand-back. `None`: too few.
+fn promised(me: &Caller, ch: &Channel, lane: &Lane) -> Option<usize> {
+    let size = ch.facts.0.size.load(Relaxed) as usize;
+    let asked = policy::ring_bytes(me);
+    let wanted = clusters::affordable(me.domain, asked);
+    // One that holds less than the pipe is full too soon; and given back full would leave a pipe that is not.
+    let least = asked.min(size + SLACK as usize);
+    if wanted < least {
+        return None;
+    }
+    let most = lane.resize_within(2 * wanted, 2 * SMALLEST) / 2;
+    lane.resize(size);
+    if most == 0 {
+        ch.keep_closed();
+    }
+    (most >= least).then_some(most)
+}
+
+/// A ring for `most` bytes, with memory for the first `n` from `r` on.
+fn ring<'a>(me: &'a Caller, ch: &'a Channel, most: usize, r: u64, n: usize) -> Option<Ring<'a>> {
+    if !clusters::shape(me, ch, most) {
+        return None;
+    }
+    let ring = ch.ring(&me.domain)?;
+    (clusters::back(me, ch, ring, r, n) >= n).then_some(ring)
+}
+
+/// There is none for a ring now: the kernel's, until the traffic has shown again that a ring is worth asking for.
+fn no_memory(ch: &Channel) {
+    ch.facts.0.why.store(Reason::Memory as u8, Relaxed);
+    ch.writer.0.forget_native();
+}
