@@ -69,7 +69,7 @@ impl Carried {
             let d = home::joined()?.domain;
             Channel::at(d, registry::find(d, id.dev, id.ino)?)
         };
-        found().is_some_and(|ch| !(ch.forever() && ch.tail().closed()))
+        found().is_some_and(|ch| !ch.is_kernels())
     }
 
     /// The channel of the FIFO behind `fd`, which only this library opens.

@@ -93,8 +93,7 @@ impl Reader {
 
     /// Whether bytes go through shared memory, or would with the next write.
     pub fn is_carried(&self) -> bool {
-        self.carried
-            .is_some_and(|c| !(c.channel.forever() && c.channel.tail().closed()))
+        self.carried.is_some_and(|c| !c.channel.is_kernels())
     }
 
     /// Bytes that are there now, without waiting; 0 for an empty buffer, or at the end of the stream.

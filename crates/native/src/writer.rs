@@ -98,8 +98,7 @@ impl Writer {
 
     /// Whether bytes go through shared memory, or would with the next write.
     pub fn is_carried(&self) -> bool {
-        self.carried
-            .is_some_and(|c| !(c.channel.forever() && c.channel.tail().closed()))
+        self.carried.is_some_and(|c| !c.channel.is_kernels())
     }
 
     /// As much as there is room for, without waiting.

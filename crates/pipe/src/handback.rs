@@ -211,16 +211,7 @@ pub(crate) fn closed(me: &Caller, ch: &Channel, pos: u64) {
     ch.cas_head(h, Head::owned(pos, me.tid, Head::SPILLS));
     ch.set_chunk(ch.chunk().none());
     clusters::give(&clusters::user(me), ch);
-    let mut t = ch.tail();
-    loop {
-        match ch.cas_tail(
-            t,
-            t.with_lock(me.tid).with(Tail::CLOSED).without(Tail::WOKEN),
-        ) {
-            Ok(()) => break,
-            Err(now) => t = now,
-        }
-    }
+    ch.closes(me);
     lock::release(me, ch, pos);
     intend(ch, 0, 0);
     ch.writer.0.forget_native();

@@ -35,6 +35,7 @@ pub mod inline_payload;
 pub mod lane;
 pub mod liveness;
 pub mod lock;
+pub mod mode;
 pub mod opening;
 pub mod outsider;
 pub mod pass_through;

@@ -6,33 +6,29 @@
 use crate::channel::{Channel, Reason};
 use crate::handback::{MARKED, OPENING, intend};
 use crate::lane::Lane;
+use crate::mode::Mode;
 use crate::ring::{Ring, SLACK, SMALLEST};
-use crate::word::Tail;
 use crate::{Caller, clusters, lock, pass_through, policy};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
 pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
-    let t = ch.tail();
-    if ch.forever()
-        || !t.closed()
-        || t.kernel_writers() > 0
-        || t.sleepers() > 1
-        || t.lock_owner() != 0
-        || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0
-    {
+    let (mode, t) = ch.mode();
+    let in_use = t.kernel_writers() > 0 || t.sleepers() > 1;
+    if in_use || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0 {
         return false;
     }
-    if t.passes_through() {
-        // From now on calls are counted; who is in one that is not will soon have left it.
-        let _ = ch.cas_tail(t, t.without(Tail::PASS_THROUGH));
-        policy::ask_soon(&ch.writer);
-        return false;
+    match mode {
+        Mode::Closed => {}
+        Mode::PassThrough => {
+            ch.counts_again(t);
+            policy::ask_soon(&ch.writer);
+            return false;
+        }
+        _ => return false,
     }
-    // Who was told that it is full finds it full, until somebody has read.
-    if ch.facts.0.pending.load(Relaxed) != 0
-        || ch.facts.0.full.load(Relaxed) != 0
+    if ch.is_hindered()
         || !ch.holders_known(&me.domain, fd)
         || (ch.rules().readers_return && ch.lane(fd).is_reader_gone())
     {
@@ -96,19 +92,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         tmp.resize(size);
     }
     drop(tmp);
-    // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own wake-up.
-    ch.set_chunk(ch.chunk().next(0).none());
-    let mut t = ch.tail();
-    loop {
-        let open = t
-            .with_position((r as u32).wrapping_add(got as u32))
-            .with_lock(0)
-            .without(Tail::CLOSED | Tail::WOKEN);
-        match ch.move_tail(t, open) {
-            Ok(()) => break,
-            Err(now) => t = now,
-        }
-    }
+    ch.opens(r, got);
     intend(ch, 0, 0);
     ch.writer.0.forget_native();
     true

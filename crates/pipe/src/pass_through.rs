@@ -16,7 +16,6 @@
 //! and `write` do (preload, entry.rs).
 use crate::biased_lock::{self, number};
 use crate::channel::Channel;
-use crate::word::Tail;
 use crate::{Caller, handback, wait};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
@@ -177,18 +176,8 @@ pub fn begin(d: Domain, tid: u32) {
 /// Gives the channel back, for its ring brings nothing.
 pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
     handback::hand_back(me, ch, fd, false, crate::channel::Reason::Cold);
-    if !ch.rules().passes_through {
-        return;
-    }
-    let mut t = ch.tail();
-    // Not while somebody opens it.
-    while t.closed() && t.lock_owner() == 0 {
-        ch.facts.0.passing.store(1, Relaxed);
-        // EDGE E9: an opener that takes the lock after it looks for callers.
-        match ch.cas_tail(t, t.with(Tail::PASS_THROUGH)) {
-            Ok(()) => return,
-            Err(now) => t = now,
-        }
+    if ch.rules().passes_through {
+        ch.passes_through();
     }
 }
 

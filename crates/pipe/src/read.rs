@@ -5,6 +5,7 @@
 //! Not here: closing the channel (handback.rs), spinning (wait.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::{Buffers, Iov, VECTORS};
+use crate::mode::Mode;
 use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::word::{Chunk, Head, Tail};
@@ -378,13 +379,14 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
+        // E5: before the tail. It holds also where this is a handler over an owner of the lock.
         let forever = ch.forever();
-        let t = ch.tail();
-        if !t.closed() {
+        let (mode, t) = ch.mode();
+        if mode == Mode::Open {
             // Opened meanwhile: the caller asks again.
             return Step::Done(AGAIN);
         }
-        if t.lock_owner() != 0 && t.lock_owner() != me.tid && t.spiller() == 0 {
+        if mode == Mode::Moving && t.lock_owner() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
             if p.wait(me.cpus) {
                 lock::settle(me, ch, fd);

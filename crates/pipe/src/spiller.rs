@@ -52,10 +52,7 @@ pub(crate) fn make(me: &Caller, ch: &Channel, lane: &Lane, at: u64, pos: u64) ->
     // becomes its own.
     let h = ch.head();
     ch.cas_head(h, Head::owned(h.position(), made, Head::SPILLS));
-    let mut t = ch.tail();
-    while let Err(now) = ch.cas_tail(t, t.spilled_by(made)) {
-        t = now;
-    }
+    ch.closes_for(made);
     true
 }
 

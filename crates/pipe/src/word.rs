@@ -58,7 +58,15 @@ impl Tail {
     }
     /// Closed, with the lock for the spiller `tid`.
     pub fn spilled_by(self, tid: u32) -> Tail {
-        self.biased_to(tid).with(Self::CLOSED).without(Self::WOKEN)
+        self.biased_to(tid).shut()
+    }
+    /// Closed.
+    pub fn shut(self) -> Tail {
+        self.with(Self::CLOSED).without(Self::WOKEN)
+    }
+    /// Open, and nobody has the lock.
+    pub fn opened(self) -> Tail {
+        self.with_lock(0).without(Self::CLOSED | Self::WOKEN)
     }
     /// The tail, and nothing else: nobody inside, asleep, or in the kernel's pipe.
     #[inline]

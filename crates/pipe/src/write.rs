@@ -8,6 +8,7 @@
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
+use crate::mode::Mode;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
     Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,
@@ -104,13 +105,14 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
     let mut p = lock::Patience::new();
     loop {
+        // E5: before the tail. It holds also where this is a handler over an owner of the lock.
         let forever = ch.forever();
-        let t = ch.tail();
-        if !t.closed() {
+        let (mode, t) = ch.mode();
+        if mode == Mode::Open {
             return None;
         }
         if t.lock_owner() != 0 && t.lock_owner() != me.tid {
-            if t.spiller() != 0
+            if mode == Mode::Spilling
                 && let Some(step) = spiller::full(ch, fd, w.done, &p)
             {
                 return Some(step);

@@ -121,7 +121,7 @@ fn name(fd: usize, i: usize) {
 /// descriptor do.
 pub fn leave(fd: usize, i: usize) {
     let before = CLOSES.load(Relaxed);
-    let for_good = |ch: &Channel| ch.forever() && ch.tail().closed() && !ch.is_fifo();
+    let for_good = |ch: &Channel| ch.is_kernels() && !ch.is_fifo();
     let left = attach::domain()
         .and_then(|d| Channel::at(d, i))
         .is_some_and(for_good);

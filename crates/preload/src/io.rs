@@ -112,7 +112,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     f.chan = i;
     f.done = 0;
     forget_quiet(f.fd, writes, ch);
-    if ch.forever() && ch.tail().closed() && ch.tail().lock_owner() == 0 {
+    if ch.is_kernels() {
         fdtable::leave(f.fd, i);
         return RUN;
     }
