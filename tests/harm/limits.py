@@ -4,7 +4,7 @@
 Invariant: statuses, outputs and messages are the kernel's. Not here: memory (memory.py), control groups (groups.py), other users (users.py),
 `byway run` itself (spaces.py).
 """
-import hashlib, os, shutil, signal, subprocess, sys, time
+import contextlib, os, shlex, shutil, signal, subprocess, sys, time
 from harm import Skip, case, fine, main
 
 PIPES = "head -c 3000000 /dev/zero | cat | cat | wc -c"
@@ -60,27 +60,77 @@ def a_real_time_class(box):
 
 
 READS = r"""
-import hashlib, os, select, sys, time
-ready, lowered, first = sys.argv[1:]
-sum, have = hashlib.sha256(), 0
+import os, select, sys, time
+first, ready, go = sys.argv[1:4]
+have = 0
 def take(most):
     global have
     got = os.read(0, most)
-    sum.update(got)
     have += len(got)
+    at = 0
+    while at < len(got):
+        at += os.write(1, got[at:])
     return got
 while have < 300000:
     take(min(4096, 300000 - have))
 open(ready, "w").close()
-while not os.path.exists(lowered):
+while not os.path.exists(go):
     time.sleep(0.01)
 if first == "poll":
     p = select.poll()
     p.register(0, select.POLLIN)
-    p.poll()
+    assert p.poll(0), "nothing is there"
+if first == "exec":
+    os.execv(sys.argv[4], sys.argv[4:])
+if first == "late":
+    time.sleep(0.5)
 while take(65536):
     pass
-print(have, sum.hexdigest())
+"""
+
+WRITES = r"""
+import os, sys, time
+text, go, *command = sys.argv[1:]
+with open(text, "rb") as f:
+    left = f.read()
+while left:
+    left = left[os.write(1, left[:20000]):]
+while not os.path.exists(go):
+    time.sleep(0.01)
+os.execv(command[0], command)
+"""
+
+USES_UP = r"""
+import fcntl, os, resource, sys, time
+with open("/proc/sys/fs/pipe-max-size") as f:
+    most = int(f.read())
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+for n in range(1500):
+    size = most
+    while size > 65536:
+        try:
+            fcntl.fcntl(os.pipe()[0], 1031, size)
+            break
+        except OSError:
+            size //= 2
+    else:
+        print("none grows", flush=True)
+        time.sleep(60)
+sys.exit("no limit")
+"""
+
+STATIC = r"""
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char b[3000];
+    ssize_t n;
+    if (argc > 1) return write(1, argv[1], strlen(argv[1])) < 0;
+    while ((n = read(0, b, sizeof b)) > 0)
+        for (ssize_t o = 0, k; o < n; o += k)
+            if ((k = write(1, b + o, n - o)) < 0) return 1;
+    return n < 0;
+}
 """
 
 
@@ -92,7 +142,7 @@ def is_there(path):
         time.sleep(0.01)
 
 
-def lowered(most):
+def set_pipe_max_size(most):
     """Sets fs.pipe-max-size, for the whole machine; what it was."""
     try:
         with open("/proc/sys/fs/pipe-max-size", "r+") as f:
@@ -104,27 +154,65 @@ def lowered(most):
     return before.strip()
 
 
-def under_a_lowered_size(box, size, first):
-    """Lowers the limit behind the first 300,000 of `size` bytes: all of them arrive, in order, and new pipes work too."""
+def bound():
+    """Starts a program that the limits of pipes hold for. LINUX pipe(7): not for CAP_SYS_RESOURCE and CAP_SYS_ADMIN."""
+    if os.geteuid() != 0:
+        return []
+    if not shutil.which("setpriv"):
+        raise Skip("no setpriv")
+    return ["setpriv", "--bounding-set", "-sys_resource,-sys_admin"]
+
+
+@contextlib.contextmanager
+def size_lowered():
+    """fs.pipe-max-size is lowered."""
+    before = set_pipe_max_size(65536)
+    try:
+        yield
+    finally:
+        set_pipe_max_size(before)
+
+
+@contextlib.contextmanager
+def pages_used_up():
+    """The user's other pipes take all of fs.pipe-user-pages-soft."""
+    uses = subprocess.Popen([*bound(), sys.executable, "-c", USES_UP], stdout=subprocess.PIPE, text=True)
+    try:
+        said = uses.stdout.readline()
+        assert said == "none grows\n", said
+        yield
+    finally:
+        uses.kill()
+        uses.communicate()
+
+
+def small(box, limit, size, first, pipes='cat "$0" | cat | "$@"', then=""):
+    """No pipe grows any more behind the first 300,000 of `size` bytes: all of them arrive, in order."""
     text = "".join(f"{i:07}\n" for i in range(size // 8))
     with open(box.path("text"), "w") as f:
         f.write(text)
-    reader = [sys.executable, "-c", READS, box.path("ready"), box.path("lowered"), first]
-    # LINUX pipe(7): CAP_SYS_RESOURCE is above the limit.
-    bound = ["setpriv", "--bounding-set", "-sys_resource"] if os.geteuid() == 0 and shutil.which("setpriv") else []
-    command = [*bound, *box.start(), "sh", "-c", 'cat "$0" | cat | "$@"', box.path("text"), *reader]
-    p = subprocess.Popen(command, env=box.env, stdout=subprocess.PIPE, text=True)
-    before = None
+    static = box.cc("static", STATIC, "-static")
+    ready, go = box.path("ready"), box.path("go")
+    writer = [sys.executable, "-c", WRITES, box.path("text"), go, static, then]
+    with open(box.path("writer"), "w") as f:
+        f.write(f"exec {shlex.join(writer)}\n")
+    reader = [sys.executable, "-c", READS, first, ready, go, static]
+    command = [*bound(), *box.start(), "sh", "-c", pipes, box.path("text"), *reader]
+    with open(box.path("out"), "w") as out:
+        p = subprocess.Popen(command, env=box.env, cwd=box.folder, stdout=out)
     try:
-        is_there(box.path("ready"))
-        before = lowered(65536)
-        open(box.path("lowered"), "w").close()
-        out, _ = p.communicate(timeout=20)
-        assert (p.returncode, out) == (0, f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()}\n"), (p.returncode, out)
-        fine(box.run("sh", "-c", PIPES), "3000000\n")
+        is_there(ready)
+        with limit():
+            # A writer, which waits for nothing but room, has filled what there is.
+            time.sleep(0.2)
+            open(go, "w").close()
+            status = p.wait(timeout=20)
+            with open(box.path("out")) as f:
+                out = f.read()
+            assert (status, len(out)) == (0, len(text + then)), (status, len(out))
+            assert out == text + then, "bytes are out of order"
+            fine(box.run("sh", "-c", PIPES), "3000000\n")
     finally:
-        if before:
-            lowered(before)
         p.kill()
         p.wait()
 
@@ -132,13 +220,41 @@ def under_a_lowered_size(box, size, first):
 @case("audit")
 def a_smaller_pipe_max_size(box):
     """A ring that was opened under the old limit is read to its end."""
-    under_a_lowered_size(box, 3000000, "read")
+    small(box, size_lowered, 3000000, "read")
 
 
 @case("audit")
 def a_smaller_pipe_max_size_and_poll(box):
     """A hand-back that fits into the pipe as it is."""
-    under_a_lowered_size(box, 350000, "poll")
+    small(box, size_lowered, 350000, "poll")
+
+
+@case("audit")
+def a_smaller_pipe_max_size_and_a_longer_hand_back(box):
+    """One that does not fit."""
+    small(box, size_lowered, 3000000, "poll")
+
+
+@case("audit")
+def pages_used_up_and_poll(box):
+    small(box, pages_used_up, 3000000, "poll")
+
+
+@case("audit")
+def pages_used_up_and_the_reader_execs(box):
+    """To an image that takes no part."""
+    small(box, pages_used_up, 3000000, "exec")
+
+
+@case("audit")
+def pages_used_up_and_the_writer_execs(box):
+    """What an image writes that takes no part comes behind what was written before."""
+    small(box, pages_used_up, 500000, "late", 'sh writer | "$@"', "the end\n")
+
+
+@case("audit")
+def pages_used_up_and_a_fifo(box):
+    small(box, pages_used_up, 3000000, "poll", 'mkfifo f; cat "$0" >f & "$@" <f && wait')
 
 
 @case("audit", plain=False)
