@@ -8,7 +8,7 @@
 //! The constructor runs before every other one (-z initfirst), on the only thread, and calls no libc function between
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::objects::{self, Objects};
-use crate::shadow::{self, Shadow, Verdict};
+use crate::shadow::{self, Verdict};
 use crate::{class, environment, exec, io, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
@@ -146,16 +146,11 @@ pub fn text(p: *const u8) -> &'static [u8] {
     }
 }
 
-/// A process with more rewritten objects takes no part: libc and its loader are two, others are rare.
-const REWRITTEN: usize = 32;
-
 /// Maps what must be mapped; false if some object is not known.
 fn map_all(d: Domain, all: &mut Objects) -> bool {
     if !objects::loaded(all) {
         return false;
     }
-    let mut shadows: [Option<(usize, Shadow)>; REWRITTEN] = [const { None }; REWRITTEN];
-    let mut free = shadows.iter_mut();
     let mut asked = false;
     for o in all.list() {
         let Some(st) = o.status() else { return false };
@@ -167,18 +162,18 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
         };
         match verdict {
             Verdict::Clean => {}
-            Verdict::Shadow(s) => match free.next() {
-                Some(place) => *place = Some((o.base, s)),
-                None => return false,
-            },
+            Verdict::Shadow(s) => o.shadow = Some(s),
             Verdict::Unable | Verdict::Unknown => return false,
         }
     }
     // First what is beside the texts, then, when nothing can fail any more for want of room, the texts.
-    let mut texts = shadows.iter().flatten();
-    if !texts.all(|(base, s)| s.map_stubs(*base)) {
+    let list = &*all.list();
+    let shadows = || {
+        list.iter()
+            .filter_map(|o| Some((o.base, o.shadow.as_ref()?)))
+    };
+    if !shadows().all(|(base, s)| s.map_stubs(base)) {
         return false;
     }
-    let texts = shadows.iter().flatten();
-    texts.fold(true, |ok, (base, s)| s.map_text(*base) && ok)
+    shadows().fold(true, |ok, (base, s)| s.map_text(base) && ok)
 }

@@ -6,19 +6,20 @@
 //! Source: proc(5), `/proc/PID/maps`; dl_iterate_phdr(3); elf(5).
 use crate::attach::text;
 use crate::environment;
-use crate::shadow::Status;
+use crate::shadow::{Shadow, Status};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::mappings::{self, Mapping};
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
-use core::mem::MaybeUninit;
+use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 
 global_asm!(".weak dl_iterate_phdr");
 
-/// A process with more objects takes no part.
-pub const MOST: usize = 96;
+/// Room for so many objects is reserved. A page of it that no object needs is not touched.
+const MOST: usize = 1 << 16;
+const ARENA: usize = MOST * size_of::<Object>();
 
 #[repr(C)]
 struct PhdrInfo {
@@ -30,16 +31,16 @@ struct PhdrInfo {
 
 unsafe extern "C" {
     fn dl_iterate_phdr(
-        f: extern "C" fn(*const PhdrInfo, usize, *mut Objects) -> i32,
-        data: *mut Objects,
+        f: extern "C" fn(*const PhdrInfo, usize, *mut c_void) -> i32,
+        data: *mut c_void,
     ) -> i32;
 }
 
 /// One loaded object.
-#[derive(Clone, Copy)]
-#[repr(C)]
 pub struct Object {
     pub base: usize,
+    /// What is to be mapped in place of its text.
+    pub shadow: Option<Shadow>,
     name: *const u8,
     /// Its executable segment: the first page's address, that page's offset in the file, and where it ends.
     text: usize,
@@ -54,10 +55,9 @@ pub struct Object {
     own: bool,
 }
 
-#[repr(C)]
 pub struct Objects {
-    /// The first `n` are there; a page that nobody needs is not touched.
-    list: [MaybeUninit<Object>; MOST],
+    /// An arena of `MOST` objects, of which the first `n` are there; null: the kernel gave none.
+    list: *mut Object,
     n: usize,
     /// Where the kernel's own object lies.
     vdso: usize,
@@ -70,6 +70,7 @@ pub struct Objects {
 /// What is known before anything is looked at.
 const NOTHING: Object = Object {
     base: 0,
+    shadow: None,
     name: core::ptr::null(),
     text: 0,
     offset: 0,
@@ -83,24 +84,41 @@ const NOTHING: Object = Object {
 
 impl Objects {
     pub fn new() -> Objects {
+        const READ_WRITE: usize = 3;
+        /// MAP_PRIVATE, MAP_ANONYMOUS and MAP_NORESERVE.
+        const FLAGS: usize = 0x4022;
+        // SAFETY: a new mapping.
+        let m = unsafe { call6(nr::MMAP, 0, ARENA, READ_WRITE, FLAGS, usize::MAX, 0) };
         Objects {
-            list: [const { MaybeUninit::uninit() }; MOST],
+            list: if failed(m) {
+                core::ptr::null_mut()
+            } else {
+                m as *mut Object
+            },
             n: 0,
             vdso: 0,
-            over: false,
+            over: failed(m),
             late: false,
         }
     }
 
     /// All but this library.
-    pub fn list(&self) -> &[Object] {
-        // SAFETY: the first `n` have been written.
-        unsafe { core::slice::from_raw_parts(self.list.as_ptr().cast(), self.n) }
+    pub fn list(&mut self) -> &mut [Object] {
+        if self.list.is_null() {
+            return &mut [];
+        }
+        // SAFETY: the first `n` have been written, and nobody else has the arena.
+        unsafe { core::slice::from_raw_parts_mut(self.list, self.n) }
     }
+}
 
-    fn list_mut(&mut self) -> &mut [Object] {
-        // SAFETY: the first `n` have been written.
-        unsafe { core::slice::from_raw_parts_mut(self.list.as_mut_ptr().cast(), self.n) }
+impl Drop for Objects {
+    fn drop(&mut self) {
+        self.list().iter_mut().for_each(|o| o.shadow = None);
+        if !self.list.is_null() {
+            // SAFETY: the arena is this value's alone.
+            unsafe { call3(nr::MUNMAP, self.list as usize, ARENA, 0) };
+        }
     }
 }
 
@@ -110,8 +128,11 @@ pub fn loaded(all: &mut Objects) -> bool {
     if f as usize == 0 {
         return false;
     }
+    if all.over {
+        return false;
+    }
     // SAFETY: `note` fits; `all` lives over the call.
-    unsafe { dl_iterate_phdr(note, all) };
+    unsafe { dl_iterate_phdr(note, core::ptr::from_mut(all).cast()) };
     let seen = mappings::executable(&mut |m| all.see(m));
     if !seen || all.over {
         return false;
@@ -119,15 +140,15 @@ pub fn loaded(all: &mut Objects) -> bool {
     // This library's own text is known: it goes to the end of the list, and off it.
     if let Some(k) = all.list().iter().position(|o| o.own) {
         let last = all.n - 1;
-        all.list_mut().swap(k, last);
+        all.list().swap(k, last);
         all.n = last;
     }
     all.list().iter().all(|o| o.inode != 0)
 }
 
-extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i32 {
-    // SAFETY: both pointers are valid for the call (dl_iterate_phdr(3)).
-    let (info, out) = unsafe { (&*info, &mut *out) };
+extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32 {
+    // SAFETY: both pointers are valid for the call (dl_iterate_phdr(3)); `out` is `loaded`'s list.
+    let (info, out) = unsafe { (&*info, &mut *out.cast::<Objects>()) };
     let name = text(info.name);
     if name.starts_with(b"linux-vdso") {
         out.vdso = info.addr;
@@ -179,7 +200,8 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut Objects) -> i3
         }
     }
     out.late |= early && !o.own;
-    out.list[out.n].write(o);
+    // SAFETY: below `MOST`, in the arena.
+    unsafe { out.list.add(out.n).write(o) };
     out.n += 1;
     0
 }
@@ -301,7 +323,7 @@ impl Objects {
             return;
         }
         let whole = |o: &&mut Object| m.start == o.text && m.end == o.end && m.offset == o.offset;
-        match self.list_mut().iter_mut().find(whole) {
+        match self.list().iter_mut().find(whole) {
             Some(o) => (o.device, o.inode) = (m.device, m.inode),
             None => self.over = true,
         }
