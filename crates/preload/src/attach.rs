@@ -152,7 +152,7 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
         return false;
     }
     let mut asked = false;
-    for o in all.list() {
+    for o in all.list().iter_mut().filter(|o| o.has_text()) {
         let Some(st) = o.status() else { return false };
         let cached = || shadow::cached(d, &st, Some(o.build_id()));
         let verdict = match cached() {
@@ -161,7 +161,7 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
             v => v,
         };
         match verdict {
-            Verdict::Clean => {}
+            Verdict::Clean { .. } => {}
             Verdict::Shadow(s) => o.shadow = Some(s),
             Verdict::Unable | Verdict::Unknown => return false,
         }
@@ -175,5 +175,5 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
     if !shadows().all(|(base, s)| s.map_stubs(base)) {
         return false;
     }
-    shadows().fold(true, |ok, (base, s)| s.map_text(base) && ok)
+    shadows().fold(true, |ok, (base, s)| s.map_texts(base) && ok)
 }

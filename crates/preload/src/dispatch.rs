@@ -313,7 +313,8 @@ fn maps(f: &mut Frame) -> u32 {
     }
     if f.args[2] & PROT_EXEC != 0
         && f.args[3] & MAP_ANONYMOUS == 0
-        && !attach::domain().is_none_or(|d| shadow::known_code(d, f.args[4]))
+        && !attach::domain()
+            .is_none_or(|d| matches!(shadow::of_file(d, f.args[4]), shadow::Verdict::Clean { .. }))
     {
         exec::give_up_all(Reason::NotTakingPart, false);
     }

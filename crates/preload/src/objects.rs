@@ -1,7 +1,7 @@
 //! The objects that this process has loaded, and proof of which file the text of each is.
 //!
-//! Invariant: an object's status is that of the file whose pages are mapped as its text: the kernel's own list of
-//! mappings names it, and a path counts only if it leads to that file. No other code is mapped.
+//! Invariant: an object's status is that of the file whose pages are mapped as its texts, whole and at their places: the
+//! kernel's own list of mappings names it, and a path counts only if it leads to that file. No other code is mapped.
 //! unsafe: reads the loader's lists and what the objects have in memory. Not here: what is known of a file (shadow.rs).
 //! Source: proc(5), `/proc/PID/maps`; dl_iterate_phdr(3); elf(5).
 use crate::attach::text;
@@ -25,8 +25,24 @@ const ARENA: usize = MOST * size_of::<Object>();
 struct PhdrInfo {
     addr: usize,
     name: *const u8,
-    phdr: *const [u64; 7],
+    phdr: *const Header,
     phnum: u16,
+}
+
+/// A program header: type and flags, offset, address, physical address, size in the file and in memory, alignment.
+type Header = [u64; 7];
+
+/// The pages of an executable segment: the first one's address, the end, and the first one's offset in the file.
+fn pages(base: usize, h: &Header) -> Option<(usize, usize, usize)> {
+    const LOAD: u32 = 1;
+    const EXECUTE: u64 = 1;
+    let at = base.wrapping_add(h[2] as usize);
+    let end = at.wrapping_add(h[4] as usize).next_multiple_of(4096);
+    (h[0] as u32 == LOAD && h[0] >> 32 & EXECUTE != 0).then_some((
+        at & !4095,
+        end,
+        h[1] as usize & !4095,
+    ))
 }
 
 unsafe extern "C" {
@@ -42,10 +58,14 @@ pub struct Object {
     /// What is to be mapped in place of its text.
     pub shadow: Option<Shadow>,
     name: *const u8,
-    /// Its executable segment: the first page's address, that page's offset in the file, and where it ends.
+    /// The loader's copy of its program headers.
+    headers: &'static [Header],
+    /// Its executable segments: where the first begins and the last ends, and how many bytes of pages they are.
     text: usize,
-    offset: usize,
     end: usize,
+    len: usize,
+    /// So many of these bytes are mapped as the segments say.
+    seen: usize,
     build_id: *const u8,
     build_id_len: usize,
     /// Of the file that is mapped there, as the list of mappings has it; 0 if the list has no such mapping.
@@ -72,9 +92,11 @@ const NOTHING: Object = Object {
     base: 0,
     shadow: None,
     name: core::ptr::null(),
+    headers: &[],
     text: 0,
-    offset: 0,
     end: 0,
+    len: 0,
+    seen: 0,
     build_id: core::ptr::null(),
     build_id_len: 0,
     device: 0,
@@ -122,7 +144,7 @@ impl Drop for Objects {
     }
 }
 
-/// Lists what is loaded into `all`; false if some text is not that of one file.
+/// Lists what is loaded into `all`; false if the texts of some object are not those of one file.
 pub fn loaded(all: &mut Objects) -> bool {
     let f: unsafe extern "C" fn(_, _) -> i32 = dl_iterate_phdr;
     if f as usize == 0 {
@@ -143,7 +165,7 @@ pub fn loaded(all: &mut Objects) -> bool {
         all.list().swap(k, last);
         all.n = last;
     }
-    all.list().iter().all(|o| o.inode != 0)
+    all.list().iter().all(|o| o.seen == o.len)
 }
 
 extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32 {
@@ -163,14 +185,14 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32
     o.name = info.name;
     // SAFETY: the loader's copy of the program headers.
     let headers = unsafe { core::slice::from_raw_parts(info.phdr, info.phnum as usize) };
+    o.headers = headers;
     const LOAD: u32 = 1;
     const DYNAMIC: u32 = 2;
     const NOTE: u32 = 4;
-    const EXECUTE: u64 = 1;
     const READ: u64 = 4;
-    let place = |h: &[u64; 7]| (info.addr.wrapping_add(h[2] as usize), h[4] as usize);
+    let place = |h: &Header| (info.addr.wrapping_add(h[2] as usize), h[4] as usize);
     // Nothing makes a segment of notes part of a loaded one but custom.
-    let is_loaded = |h: &[u64; 7]| {
+    let is_loaded = |h: &Header| {
         let (at, size) = place(h);
         headers.iter().any(|l| {
             let (from, n) = place(l);
@@ -180,14 +202,13 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32
     };
     let mut early = false;
     for h in headers {
-        let (kind, flags) = (h[0] as u32, h[0] >> 32);
+        let kind = h[0] as u32;
         let (at, size) = place(h);
-        if kind == LOAD && flags & EXECUTE != 0 {
-            // Of several the last counts; the others are then code that is nobody's.
-            o.text = at & !4095;
-            o.offset = h[1] as usize & !4095;
-            o.end = (at + size).next_multiple_of(4096);
-            if (o.text..o.end).contains(&(note as *const () as usize)) {
+        if let Some((from, to, _)) = pages(info.addr, h) {
+            o.text = if o.len == 0 { from } else { o.text.min(from) };
+            o.end = o.end.max(to);
+            o.len += to - from;
+            if (from..to).contains(&(note as *const () as usize)) {
                 o.own = true;
                 environment::OWN.store(info.name.cast_mut(), Relaxed);
             }
@@ -253,6 +274,11 @@ impl Object {
         } else {
             name
         }
+    }
+
+    /// Whether it has code.
+    pub fn has_text(&self) -> bool {
+        self.len != 0
     }
 
     /// The build-id that it has in memory; empty if it has none.
@@ -322,10 +348,21 @@ impl Objects {
         if m.start > usize::MAX >> 1 || (m.start..m.end).contains(&self.vdso) {
             return;
         }
-        let whole = |o: &&mut Object| m.start == o.text && m.end == o.end && m.offset == o.offset;
-        match self.list().iter_mut().find(whole) {
-            Some(o) => (o.device, o.inode) = (m.device, m.inode),
-            None => self.over = true,
-        }
+        let around = |o: &&mut Object| o.text <= m.start && m.end <= o.end;
+        let Some(o) = self.list().iter_mut().find(around) else {
+            self.over = true;
+            return;
+        };
+        // LINUX one mapping may have several segments: those that adjoin in memory and in the file.
+        let part = |h: &Header| {
+            let (from, to, offset) = pages(o.base, h)?;
+            let fits = from >= m.start && to <= m.end && offset == m.offset + (from - m.start);
+            fits.then_some(to - from)
+        };
+        let len: usize = o.headers.iter().filter_map(part).sum();
+        let same = o.seen == 0 || (o.device, o.inode) == (m.device, m.inode);
+        (o.device, o.inode) = (m.device, m.inode);
+        o.seen += len;
+        self.over |= len != m.end - m.start || !same;
     }
 }

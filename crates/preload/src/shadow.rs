@@ -8,7 +8,7 @@
 use crate::entry::{byway_bridge, byway_entry};
 use crate::request;
 use byway_mem::domain::Domain;
-use byway_sys::cached::{MAGIC, SUFFIX, WORDS, sum};
+use byway_sys::cached::{BUILD_ID_WORDS, MAGIC, SUFFIX, TEXT_WORDS, TEXTS, WORDS, sum, word};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
@@ -16,8 +16,12 @@ use byway_sys::syscall::{call3, call6, nr};
 /// struct stat of x86-64, in words.
 pub type Status = [u64; 18];
 
+#[expect(clippy::large_enum_variant, reason = "there is no allocator to box it")]
 pub enum Verdict {
-    Clean,
+    /// `makes_code`: at run time, and that code is known to make no system call.
+    Clean {
+        makes_code: bool,
+    },
     Shadow(Shadow),
     /// It cannot take part.
     Unable,
@@ -37,18 +41,21 @@ impl Drop for Shadow {
     }
 }
 
-/// Whether the file behind `fd`, about to be mapped as code, has nothing that would need rewriting.
-pub fn known_code(d: Domain, fd: usize) -> bool {
+/// What the file behind `fd`, about to be mapped as code, is.
+pub fn of_file(d: Domain, fd: usize) -> Verdict {
     let mut st: Status = [0; 18];
     // SAFETY: `st` has the size of struct stat.
     if failed(unsafe { call3(nr::FSTAT, fd, st.as_mut_ptr() as usize, 0) }) {
-        return false;
+        return Verdict::Unknown;
     }
     let known = match cached(d, &st, None) {
         Verdict::Unknown if request::file(d, fd) => cached(d, &st, None),
         v => v,
     };
-    matches!(known, Verdict::Clean)
+    match known {
+        Verdict::Shadow(s) if !s.is_of(fd) => Verdict::Unknown,
+        v => v,
+    }
 }
 
 /// What the cache says of the object with status `st`. The cache file is named by device, inode, seconds and
@@ -106,52 +113,78 @@ pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
         return Verdict::Unknown;
     }
     match file.head.kind {
-        0 => Verdict::Clean,
+        0 => Verdict::Clean {
+            makes_code: file.head.makes_code,
+        },
         1 => Verdict::Shadow(file),
         _ => Verdict::Unable,
     }
 }
 
-/// Longest build-id that a file keeps; of a longer one the beginning.
-const BUILD_ID_MOST: usize = 32;
-
+/// What a file's head says.
 struct Head {
     kind: u32,
-    text_vaddr: usize,
-    text_len: usize,
-    text_off: usize,
+    texts: [Text; TEXTS],
+    n: usize,
     stub_len: usize,
     stub_off: usize,
     stub_disp: usize,
     cell_off: usize,
+    makes_code: bool,
+    /// The build-id's beginning, its length, and where the object's file has it.
+    build_id: [u64; BUILD_ID_WORDS],
+    build_id_len: usize,
+    build_id_off: usize,
+}
+
+/// One rewritten text: its address in the object, its length, and where it lies in the cache's file and in the object's.
+#[derive(Clone, Copy)]
+struct Text {
+    vaddr: usize,
+    len: usize,
+    off: usize,
+    origin: usize,
 }
 
 /// The head of a file, if it was made from an object with this build-id.
 fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
     let mut h = [0u64; WORDS];
+    let size = 8 * WORDS;
     // SAFETY: pread(2) into our buffer.
-    let n = unsafe { call6(17, fd, h.as_mut_ptr() as usize, 128, 0, 0, 0) };
-    if n != 128 || h[0] != u64::from_le_bytes(MAGIC) || h[WORDS - 1] != sum(&h) {
+    let n = unsafe { call6(nr::PREAD, fd, h.as_mut_ptr() as usize, size, 0, 0, 0) };
+    if n != size as isize || h[0] != u64::from_le_bytes(MAGIC) || h[WORDS - 1] != sum(&h) {
         return None;
     }
-    let bytes = (11..15).flat_map(|k| h[k].to_le_bytes());
+    let bytes = (word::BUILD_ID..word::BUILD_ID + BUILD_ID_WORDS).flat_map(|k| h[k].to_le_bytes());
     let same = |id: &[u8]| {
-        let n = id.len().min(BUILD_ID_MOST);
-        n == (h[10] & 0xff) as usize && bytes.take(n).eq(id[..n].iter().copied())
+        let n = id.len().min(8 * BUILD_ID_WORDS);
+        n == (h[word::BUILD_ID_LEN] & 0xff) as usize && bytes.take(n).eq(id[..n].iter().copied())
     };
     if !build_id.is_none_or(same) {
         return None;
     }
     let u = |k: usize| h[k] as usize;
+    let text = |k: usize| {
+        let at = word::TEXT + TEXT_WORDS * k;
+        Text {
+            vaddr: u(at),
+            len: u(at + 1),
+            off: u(at + 2),
+            origin: u(at + 3),
+        }
+    };
     Some(Head {
-        kind: h[1] as u32,
-        text_vaddr: u(2),
-        text_len: u(3),
-        text_off: u(4),
-        stub_len: u(5),
-        stub_off: u(6),
-        stub_disp: u(7),
-        cell_off: u(8),
+        kind: h[word::KIND] as u32,
+        texts: core::array::from_fn(text),
+        n: u(word::TEXTS).min(TEXTS),
+        stub_len: u(word::STUB_LEN),
+        stub_off: u(word::STUB_OFF),
+        stub_disp: u(word::STUB_DISP),
+        cell_off: u(word::CELL_OFF),
+        makes_code: u(word::MAKES_CODE) != 0,
+        build_id: core::array::from_fn(|k| h[word::BUILD_ID + k]),
+        build_id_len: u(word::BUILD_ID_LEN).min(8 * BUILD_ID_WORDS),
+        build_id_off: u(word::BUILD_ID_OFF),
     })
 }
 
@@ -182,10 +215,71 @@ impl Shadow {
         known && st[6] as usize == length && (uid == me || uid == 0) && mode
     }
 
+    /// Whether the object behind `fd` has the build-id of what this was made from.
+    fn is_of(&self, fd: usize) -> bool {
+        let mut id = [0u64; BUILD_ID_WORDS];
+        let (n, off) = (self.head.build_id_len, self.head.build_id_off);
+        // SAFETY: pread(2) into our buffer, which is as long.
+        let r = unsafe { call6(nr::PREAD, fd, id.as_mut_ptr() as usize, n, off, 0, 0) };
+        n == 0 || r == n as isize && id == self.head.build_id
+    }
+
+    pub fn makes_code(&self) -> bool {
+        self.head.makes_code
+    }
+
+    fn texts(&self) -> &[Text] {
+        &self.head.texts[..self.head.n]
+    }
+
+    /// From the first text of the object at `base` to the end of its last.
+    pub fn range(&self, base: usize) -> (usize, usize) {
+        let t = self.texts();
+        let last = &t[t.len() - 1];
+        (
+            base.wrapping_add(t[0].vaddr),
+            base.wrapping_add(last.vaddr + last.len),
+        )
+    }
+
+    /// Where the stubs of the object at `base` lie, and how many bytes they and their cell are.
+    pub fn stubs(&self, base: usize) -> (usize, usize) {
+        let h = &self.head;
+        let at = base
+            .wrapping_add(h.texts[0].vaddr)
+            .wrapping_sub(h.stub_disp);
+        (at, h.cell_off + 4096)
+    }
+
+    /// The cache's file, told from others that are mapped.
+    pub fn file(&self) -> usize {
+        file::identity(self.fd).map_or(0, |i| i.ino as usize)
+    }
+
+    /// What a mapping of [offset, +len) of the object's file has of the texts.
+    pub fn part(&self, offset: usize, len: usize) -> Part {
+        let end = offset.saturating_add(len);
+        let mut part = Part {
+            base: None,
+            is_cut: false,
+        };
+        for t in self.texts() {
+            let (from, to) = (t.origin, t.origin + t.len);
+            if from >= offset && to <= end {
+                let base = (from - offset).wrapping_sub(t.vaddr);
+                part.is_cut |= part.base.is_some_and(|b| b != base);
+                part.base = Some(base);
+            } else {
+                part.is_cut |= from < end && offset < to;
+            }
+        }
+        part
+    }
+
     /// Maps the stubs and their cell beside the text of the object at `base`.
     pub fn map_stubs(&self, base: usize) -> bool {
         let h = &self.head;
-        let at = (base + h.text_vaddr).wrapping_sub(h.stub_disp);
+        let (at, _) = self.stubs(base);
         let cell = at + h.cell_off;
         // SAFETY: new mappings at places that the kernel says are free; the cell's page is ours.
         unsafe {
@@ -211,6 +305,7 @@ impl Shadow {
                 0,
             );
             if c != cell as isize {
+                call3(nr::MUNMAP, at, h.stub_len, 0);
                 return false;
             }
             let cells = cell as *mut usize;
@@ -220,22 +315,38 @@ impl Shadow {
         true
     }
 
-    /// Maps the rewritten text over that of the object at `base`.
-    pub fn map_text(&self, base: usize) -> bool {
-        let h = &self.head;
-        let at = base + h.text_vaddr;
-        // SAFETY: replaces the text by the same text but for the rewritten sites, whose stubs are there already.
-        let m = unsafe {
-            call6(
-                nr::MMAP,
-                at,
-                h.text_len,
-                READ_EXEC,
-                PRIVATE | FIXED,
-                self.fd,
-                h.text_off,
-            )
-        };
-        m == at as isize
+    /// Maps the rewritten texts over those of the object at `base`.
+    pub fn map_texts(&self, base: usize) -> bool {
+        self.map_part(base, 0, usize::MAX)
     }
+
+    /// The same of those texts that lie in [offset, +len) of the object's file.
+    pub fn map_part(&self, base: usize, offset: usize, len: usize) -> bool {
+        let end = offset.saturating_add(len);
+        let within = |t: &&Text| t.origin >= offset && t.origin + t.len <= end;
+        self.texts().iter().filter(within).fold(true, |ok, t| {
+            let at = base.wrapping_add(t.vaddr);
+            // SAFETY: replaces the text by the same text but for the rewritten sites, whose stubs are there already.
+            let m = unsafe {
+                call6(
+                    nr::MMAP,
+                    at,
+                    t.len,
+                    READ_EXEC,
+                    PRIVATE | FIXED,
+                    self.fd,
+                    t.off,
+                )
+            };
+            m == at as isize && ok
+        })
+    }
+}
+
+/// What a mapping has of an object's texts.
+pub struct Part {
+    /// From the mapping's address to the object's, if it has one of them.
+    pub base: Option<usize>,
+    /// It has a text in part, or two of them not at their places.
+    pub is_cut: bool,
 }

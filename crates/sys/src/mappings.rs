@@ -6,6 +6,7 @@
 use crate::errno::failed;
 use crate::file;
 use crate::syscall::{call3, call6, nr};
+use core::ops::Range;
 
 /// st_dev as the list of mappings has it: major number above minor number.
 pub fn device(dev: u64) -> u64 {
@@ -14,7 +15,7 @@ pub fn device(dev: u64) -> u64 {
     major << 32 | minor
 }
 
-/// A mapping that can be executed.
+/// A mapping.
 #[derive(Default, Clone, Copy)]
 pub struct Mapping {
     pub start: usize,
@@ -28,13 +29,28 @@ pub struct Mapping {
 
 /// Calls `f` with each mapping of this process that can be executed; false if the list cannot be read.
 pub fn executable(f: &mut dyn FnMut(&Mapping)) -> bool {
+    each(0, usize::MAX, true, f)
+}
+
+/// Calls `f` with each mapping that has a part of [from, to); false if the list cannot be read.
+pub fn within(from: usize, to: usize, f: &mut dyn FnMut(&Mapping)) -> bool {
+    each(from, to, false, f)
+}
+
+fn each(from: usize, to: usize, executable: bool, f: &mut dyn FnMut(&Mapping)) -> bool {
     let path = c"/proc/self/maps".as_ptr() as usize;
     // SAFETY: OPENAT of a NUL-terminated path, O_CLOEXEC.
     let fd = unsafe { call6(nr::OPENAT, -100isize as usize, path, 0o2000000, 0, 0, 0) };
     if failed(fd) {
         return false;
     }
-    let whole = asked(fd as usize, f).unwrap_or_else(|| read(fd as usize, f));
+    let f = &mut |m: &Mapping| {
+        if m.start < to && m.end > from {
+            f(m);
+        }
+    };
+    let whole = asked(fd as usize, from..to, executable, f)
+        .unwrap_or_else(|| read(fd as usize, executable, f));
     file::close(fd as usize);
     whole
 }
@@ -42,14 +58,22 @@ pub fn executable(f: &mut dyn FnMut(&Mapping)) -> bool {
 /// The same by one question a mapping; None if the kernel does not know the question.
 ///
 /// LINUX PROCMAP_QUERY (6.11): a third of the time of the list, which has every name in it.
-fn asked(fd: usize, f: &mut dyn FnMut(&Mapping)) -> Option<bool> {
+fn asked(
+    fd: usize,
+    range: Range<usize>,
+    executable: bool,
+    f: &mut dyn FnMut(&Mapping),
+) -> Option<bool> {
     const QUERY: usize = 0xc068_6611;
-    const THIS_OR_NEXT_EXECUTABLE: u64 = 0x10 | 0x4;
+    const THIS_OR_NEXT: u64 = 0x10;
+    const EXECUTABLE: u64 = 0x4;
     const NO_MORE: isize = -2;
-    let mut at = 0;
-    loop {
+    let which = THIS_OR_NEXT | if executable { EXECUTABLE } else { 0 };
+    let mut at = range.start as u64;
+    let mut any = false;
+    while !any || at < range.end as u64 {
         let mut q = [0u64; 13];
-        (q[0], q[1], q[2]) = (104, THIS_OR_NEXT_EXECUTABLE, at);
+        (q[0], q[1], q[2]) = (104, which, at);
         // SAFETY: struct procmap_query, of the size that it begins with.
         match unsafe { call3(nr::IOCTL, fd, QUERY, q.as_mut_ptr() as usize) } {
             0 => f(&Mapping {
@@ -60,15 +84,17 @@ fn asked(fd: usize, f: &mut dyn FnMut(&Mapping)) -> Option<bool> {
                 inode: q[8],
             }),
             NO_MORE => return Some(true),
-            _ if at == 0 => return None,
+            _ if !any => return None,
             _ => return Some(false),
         }
+        any = true;
         at = q[4];
     }
+    Some(true)
 }
 
 /// The same out of the list as text.
-fn read(fd: usize, f: &mut dyn FnMut(&Mapping)) -> bool {
+fn read(fd: usize, executable: bool, f: &mut dyn FnMut(&Mapping)) -> bool {
     let mut reader = Reader::default();
     let mut part = [0u8; 4096];
     loop {
@@ -78,7 +104,9 @@ fn read(fd: usize, f: &mut dyn FnMut(&Mapping)) -> bool {
             return n == 0;
         }
         for &c in &part[..n as usize] {
-            if let Some(m) = reader.take(c) {
+            if let Some((m, runs)) = reader.take(c)
+                && (runs || !executable)
+            {
                 f(&m);
             }
         }
@@ -96,13 +124,13 @@ struct Reader {
 }
 
 impl Reader {
-    /// The executable mapping whose line ends with `c`.
-    fn take(&mut self, c: u8) -> Option<Mapping> {
+    /// The mapping whose line ends with `c`, and whether it can be executed.
+    fn take(&mut self, c: u8) -> Option<(Mapping, bool)> {
         match self.field {
             _ if c == b'\n' => {
                 self.end_of_field();
                 let line = core::mem::take(self);
-                return line.executable.then_some(line.m);
+                return Some((line.m, line.executable));
             }
             // start, end, offset, major and minor number
             0 | 1 | 3 | 4 | 5 if c.is_ascii_hexdigit() => {
@@ -145,8 +173,10 @@ mod tests {
              7ffd1000-7ffd2000 rw-p 00000000 00:00 0 \n\
              7ffd4000-7ffd6000 r-xp 00000000 00:00 0                                  [vdso]\n";
         let mut r = Reader::default();
-        let all: Vec<Mapping> = lines.bytes().filter_map(|c| r.take(c)).collect();
-        assert_eq!(all.len(), 2);
+        let all: Vec<(Mapping, bool)> = lines.bytes().filter_map(|c| r.take(c)).collect();
+        let runs: Vec<bool> = all.iter().map(|m| m.1).collect();
+        assert_eq!(runs, [true, false, true]);
+        let all: Vec<Mapping> = all.iter().filter(|m| m.1).map(|m| m.0).collect();
         let m = &all[0];
         assert_eq!((m.start, m.end), (0x7f12_a8e2_8000, 0x7f12_a8f7_d000));
         assert_eq!((m.offset, m.inode), (0x26000, 10_027_682));
@@ -167,10 +197,11 @@ mod tests {
         let of = |m: &Mapping| (m.start, m.end, m.offset, m.device, m.inode);
         let list = std::fs::File::open("/proc/self/maps").unwrap();
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        assert!(read(list.as_raw_fd() as usize, &mut |m| a.push(of(m))));
+        let fd = list.as_raw_fd() as usize;
+        assert!(read(fd, true, &mut |m| a.push(of(m))));
         let here = questions_and_list_say_the_same as *const () as usize;
         assert!(a.iter().any(|m| (m.0..m.1).contains(&here) && m.4 != 0));
-        match asked(list.as_raw_fd() as usize, &mut |m| b.push(of(m))) {
+        match asked(fd, 0..usize::MAX, true, &mut |m| b.push(of(m))) {
             Some(whole) => {
                 assert!(whole);
                 // The kernel's own page at the top of the address space is no mapping of the process.

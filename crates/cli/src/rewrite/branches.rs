@@ -6,7 +6,8 @@ use super::headers::{Elf, file_range};
 
 /// Every branch of the text, or what looks like one: where it leads within the text and where it stands, by the former.
 pub fn all(code: &[u8], low: u64) -> Vec<(u64, u64)> {
-    let holds = within(code, low);
+    let high = low + code.len() as u64;
+    let holds = |at| (low..high).contains(&at);
     let mut v = Vec::new();
     for (k, w) in code.windows(2).enumerate() {
         let at = low + k as u64;
@@ -24,9 +25,8 @@ pub fn all(code: &[u8], low: u64) -> Vec<(u64, u64)> {
     v
 }
 
-/// The addresses outside the text that it takes, or seems to: sorted.
-pub fn taken(file: &Elf, code: &[u8], low: u64) -> Vec<u64> {
-    let holds = within(code, low);
+/// The addresses outside the text that it takes, or seems to: sorted. `holds`: whether an address is one of the text.
+pub fn taken(file: &Elf, code: &[u8], low: u64, holds: impl Fn(u64) -> bool) -> Vec<u64> {
     let at = (low..).zip(code).filter(|b| *b.1 == 0x8d).map(|b| b.0);
     let mut v: Vec<u64> = at
         .filter_map(|at| long_target(code, low, at))
@@ -60,10 +60,4 @@ pub fn long_target(code: &[u8], low: u64, at: u64) -> Option<(u64, u64)> {
         from,
         next.wrapping_add_signed(i32::from_le_bytes(distance).into()),
     ))
-}
-
-/// Whether an address is one of the text `code` at `low`.
-fn within(code: &[u8], low: u64) -> impl Fn(u64) -> bool {
-    let high = low + code.len() as u64;
-    move |at| (low..high).contains(&at)
 }

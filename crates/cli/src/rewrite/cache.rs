@@ -67,7 +67,7 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
     let bytes = unchanged(&mut object, &m)?;
     let (bytes, why) = match verdict(&bytes) {
         Object::Clean(v) | Object::Shadow(v, _) => (v, None),
-        Object::Unable(why) => (image::note(2, &why, &[]), Some(why)),
+        Object::Unable(why) => (image::unable(&why), Some(why)),
     };
     // First, for they may fill the disk.
     sweep(dir);

@@ -22,8 +22,10 @@ pub struct Flow {
     pub roots: Vec<u64>,
     /// Of each indirect jump that goes by a table, where to.
     tables: HashMap<u64, Vec<u64>>,
-    /// Why the flow proves nothing.
+    /// Why the flow proves no system call.
     pub doubt: Option<String>,
+    /// Some step of it contradicts another. Else a flow with a doubt is only not complete.
+    pub contradicts: bool,
 }
 
 /// Longest x86 instruction.
@@ -32,15 +34,29 @@ const LONGEST: u64 = 15;
 const FILLER: u64 = 16;
 /// A function in more parts than this is not followed.
 const PARTS: usize = 64;
+/// The gaps of a function are gone through so often.
+const ROUNDS: usize = 64;
+/// What stands behind an instruction that does not come back: int3.
+const TRAP: u8 = 0xcc;
 /// Each call that turns out not to come back is a walk more.
 const LAST_CALLS: usize = 16;
 
 impl Flow {
     /// Follows `f`, which may go on up to `limit` where it runs over its end.
     pub fn of(text: &Text, f: Function, limit: u64) -> Flow {
+        Flow::by(text, f, limit, true)
+    }
+
+    /// The same by branches alone, and then one instruction after the other where they do not lead. No table can have been
+    /// believed wrongly. That bytes are code is only likely then; that they are read in step is not in doubt.
+    pub fn direct(text: &Text, f: Function) -> Flow {
+        Flow::by(text, f, f.end, false)
+    }
+
+    fn by(text: &Text, f: Function, limit: u64, tables: bool) -> Flow {
         let mut parts = vec![Part { f, limit }];
         loop {
-            let flow = Flow::of_parts(text, &parts);
+            let flow = Flow::of_parts(text, &parts, tables);
             // Perhaps it is a part that others jump into, which may be parts themselves.
             let known = parts.len();
             for k in 0..known {
@@ -53,15 +69,16 @@ impl Flow {
                     }
                 }
             }
-            if parts.len() == known || parts.len() > PARTS {
+            if parts.len() == known || parts.len() > PARTS || !tables {
                 return flow;
             }
         }
     }
 
-    fn of_parts(text: &Text, parts: &[Part]) -> Flow {
+    fn of_parts(text: &Text, parts: &[Part], by_tables: bool) -> Flow {
         let mut walk = Walk {
             text,
+            by_tables,
             parts: Vec::new(),
             roots: Vec::new(),
             insns: BTreeMap::new(),
@@ -71,6 +88,7 @@ impl Flow {
             todo: Vec::new(),
             last_calls: BTreeSet::new(),
             doubt: None,
+            contradicts: false,
         };
         for p in parts {
             walk.add(*p);
@@ -80,6 +98,9 @@ impl Flow {
         while let Some(call) = walk.last_call() {
             walk.start_again(call, parts);
         }
+        if !by_tables {
+            walk.fill_gaps();
+        }
         walk.check();
         Flow {
             insns: walk.insns.into_values().collect(),
@@ -87,6 +108,7 @@ impl Flow {
             roots: walk.roots,
             tables: walk.tables,
             doubt: walk.doubt,
+            contradicts: walk.contradicts,
         }
     }
 
@@ -137,6 +159,8 @@ impl Part {
 
 pub struct Walk<'a> {
     pub text: &'a Text<'a>,
+    /// Whether indirect jumps are followed.
+    by_tables: bool,
     pub parts: Vec<Part>,
     pub roots: Vec<u64>,
     pub insns: BTreeMap<u64, Instruction>,
@@ -148,10 +172,17 @@ pub struct Walk<'a> {
     /// Calls that do not come back.
     last_calls: BTreeSet<u64>,
     doubt: Option<String>,
+    contradicts: bool,
 }
 
 impl Walk<'_> {
     pub fn doubt(&mut self, at: u64, what: &str) {
+        self.contradicts = true;
+        self.is_part(at, what);
+    }
+
+    /// There is more than was followed.
+    pub fn is_part(&mut self, at: u64, what: &str) {
         self.doubt
             .get_or_insert_with(|| format!("{what} at {at:#x}"));
     }
@@ -175,7 +206,7 @@ impl Walk<'_> {
             // A table's base may be loaded far from its jump: all of what is reached without it comes first.
             let Some(jump) = jumps.pop() else { break };
             self.indirect(jump);
-            if self.doubt.is_some() {
+            if self.contradicts {
                 break;
             }
         }
@@ -199,7 +230,7 @@ impl Walk<'_> {
             }
             let stub = self.text.in_stubs(at);
             match i.flow_control() {
-                FlowControl::IndirectBranch if !stub => jumps.push(at),
+                FlowControl::IndirectBranch if !stub && self.by_tables => jumps.push(at),
                 FlowControl::Call if i.code() != Code::Syscall => {
                     self.targets.insert(i.next_ip());
                 }
@@ -291,14 +322,32 @@ impl Walk<'_> {
         self.targets.clear();
         self.tables.clear();
         self.doubt = None;
+        self.contradicts = false;
         for p in parts {
             self.add(*p);
         }
         self.run();
     }
 
-    /// Whether the flow is whole.
-    fn check(&mut self) {
+    /// Reads what nothing leads to as code, from where the instruction before it ends. What it leads to, and where it
+    /// ends, must agree with what is known.
+    fn fill_gaps(&mut self) {
+        for _ in 0..ROUNDS {
+            let mut gaps = self.gaps();
+            gaps.retain(|&(from, to)| !self.text.is_padding(from, to));
+            if gaps.is_empty() || self.contradicts {
+                return;
+            }
+            for (from, to) in gaps {
+                let at = (from..to).find(|&at| self.text.byte(at) != TRAP);
+                self.todo.extend(at);
+            }
+            self.run();
+        }
+    }
+
+    /// The bytes of the function that nothing leads to.
+    fn gaps(&self) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         for p in &self.parts {
             let mut at = p.f.start;
@@ -312,12 +361,17 @@ impl Walk<'_> {
             }
             gaps.push((at, p.f.end.max(at)));
         }
+        gaps
+    }
+
+    /// Whether the flow is whole.
+    fn check(&mut self) {
         if let Some((_, second)) = self.overlap() {
             self.doubt(second.ip(), "instructions that overlap");
         }
-        for (from, to) in gaps {
+        for (from, to) in self.gaps() {
             if !self.text.is_padding(from, to) {
-                self.doubt(from, "bytes that nothing leads to");
+                self.is_part(from, "bytes that nothing leads to");
             }
         }
     }

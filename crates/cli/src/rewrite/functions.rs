@@ -28,11 +28,11 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// All that `file` delimits, within [low, high).
+    /// All that `file` delimits, each within one of `texts`.
     ///
     /// # Errors
     /// A sentence: a table cannot be read.
-    pub fn of(file: &Elf, bytes: &[u8], low: u64, high: u64) -> Result<Functions, String> {
+    pub fn of(file: &Elf, bytes: &[u8], texts: &[(u64, u64)]) -> Result<Functions, String> {
         let (mut list, mut pads) = (Vec::new(), Vec::new());
         unwind_entries(file, bytes, &mut list, &mut pads)
             .map_err(|e| format!("its unwind table cannot be read: {e}"))?;
@@ -48,7 +48,10 @@ impl Functions {
                 });
             }
         }
-        list.retain(|f| f.start >= low && f.end <= high && f.start < f.end);
+        list.retain(|f| {
+            let within = |&(low, high): &(u64, u64)| f.start >= low && f.end <= high;
+            f.start < f.end && texts.iter().any(within)
+        });
         list.sort_unstable_by_key(|f| (f.start, f.end, !f.trampoline));
         list.dedup_by_key(|f| (f.start, f.end));
         pads.sort_unstable();

@@ -20,6 +20,64 @@ pub fn segments<'a>(file: &'a Elf) -> impl Iterator<Item = (u64, (u64, u64))> + 
         })
 }
 
+/// An executable segment.
+pub struct Segment {
+    pub address: u64,
+    pub offset: u64,
+    /// Its bytes in the file.
+    pub size: u64,
+    /// It can be written, or is longer in memory than in the file.
+    pub changes: bool,
+}
+
+impl Segment {
+    pub fn end(&self) -> u64 {
+        self.address + self.size
+    }
+
+    /// The first page, and behind the last one.
+    pub fn pages(&self) -> (u64, u64) {
+        (self.address & !4095, self.end().next_multiple_of(4096))
+    }
+}
+
+/// The executable segments, by address.
+///
+/// # Errors
+/// A sentence: they lie where no program's do.
+pub fn executable(file: &Elf) -> Result<Vec<Segment>, String> {
+    /// The end of a program's addresses.
+    const ADDRESSES: u64 = 1 << 47;
+    let endian = file.endian();
+    let mut all = Vec::new();
+    for p in file.elf_program_headers() {
+        if p.p_type(endian) != elf::PT_LOAD || p.p_flags(endian) & elf::PF_X == 0 {
+            continue;
+        }
+        let s = Segment {
+            address: p.p_vaddr(endian),
+            offset: p.p_offset(endian),
+            size: p.p_filesz(endian),
+            changes: p.p_flags(endian) & elf::PF_W != 0 || p.p_memsz(endian) != p.p_filesz(endian),
+        };
+        if s.address
+            .checked_add(s.size)
+            .is_none_or(|end| end > ADDRESSES)
+        {
+            return Err("its text lies where no program's does".into());
+        }
+        if s.address % 4096 != s.offset % 4096 {
+            return Err("its text is not page-congruent".into());
+        }
+        all.push(s);
+    }
+    all.sort_by_key(|s| s.address);
+    if all.windows(2).any(|w| w[0].pages().1 > w[1].pages().0) {
+        return Err("its executable segments overlap".into());
+    }
+    Ok(all)
+}
+
 /// Where in the file the byte at `address` lies, and how many follow it there.
 pub fn file_range(file: &Elf, address: u64) -> Option<(usize, usize)> {
     segments(file).find_map(|(at, (offset, n))| {

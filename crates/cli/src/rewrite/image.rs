@@ -1,4 +1,4 @@
-//! Lays out the file that processes map: a header page, the rewritten text, the stubs.
+//! Lays out the file that processes map: a header page, the rewritten texts, the stubs.
 //!
 //! ```text
 //! site:  jmp stub            stub:  displaced instructions
@@ -12,60 +12,82 @@
 //! Invariant: the stubs refer to the text and to their cell by distance only, so the file needs no relocation. A byte that changed
 //! later is seen: the head has its own sum, which the preload library checks, and the checksum of all that is behind it.
 //! Not here: which sites (scan.rs); the cell's contents (the preload library writes them).
-use super::scan::Scan;
+use super::scan::{Pages, Scan};
 use super::window::Site;
-use byway_sys::cached::{self, MAGIC};
+use byway_sys::cached::word::{
+    self, BUILD_ID, BUILD_ID_LEN, BUILD_ID_OFF, CELL_OFF, CHECKSUM, KIND, MAKES_CODE, STUB_DISP,
+    STUB_LEN, STUB_OFF, TEXT,
+};
+use byway_sys::cached::{self, BUILD_ID_WORDS, MAGIC, TEXT_WORDS, TEXTS};
 use iced_x86::{BlockEncoder, BlockEncoderOptions, InstructionBlock};
 use std::io::Read;
 
 const PAGE: usize = 4096;
-/// The stubs lie this far below the text.
+/// The stubs lie this far below the first text.
 const DISTANCE: u64 = 1 << 30;
 
-/// Where the header has the length of the stubs, and where in the file they begin.
-const STUB_LEN: usize = 40;
-const STUB_OFF: usize = 48;
-/// Where the header has the checksum of what is behind the head.
-const CHECKSUM: usize = 72;
-/// Where the header has the build-id's length, and the build-id.
-const BUILD_ID: usize = 80;
-/// Longest build-id that is stored; of a longer one the beginning.
-const BUILD_ID_MOST: usize = 32;
 /// Length of the head. Its last word is its sum.
 const HEAD: usize = 8 * cached::WORDS;
 const SUM: usize = HEAD - 8;
+/// Longest build-id that is stored; of a longer one the beginning.
+const BUILD_ID_MOST: usize = 8 * BUILD_ID_WORDS;
 /// Where an "unable" file has its reason, and how long that may be.
 const REASON: usize = HEAD;
 const REASON_MOST: usize = 1000;
 
-/// A cache file without a text: kind 0 (clean) or 2 (unable).
-pub fn note(kind: u32, why: &str, build_id: &[u8]) -> Vec<u8> {
-    let mut v = vec![0; PAGE];
-    v[..8].copy_from_slice(&MAGIC);
-    v[8..12].copy_from_slice(&kind.to_le_bytes());
-    let id = &build_id[..build_id.len().min(BUILD_ID_MOST)];
-    v[BUILD_ID] = id.len() as u8;
-    v[BUILD_ID + 8..][..id.len()].copy_from_slice(id);
+/// The cache file of an object that cannot take part.
+pub fn unable(why: &str) -> Vec<u8> {
+    let mut v = begin(2);
     let n = why.len().min(REASON_MOST);
     v[REASON..REASON + n].copy_from_slice(&why.as_bytes()[..n]);
     seal(&mut v);
     v
 }
 
+/// The cache file of an object without a site.
+pub fn clean(s: &Scan) -> Vec<u8> {
+    let mut v = of_object(0, s);
+    seal(&mut v);
+    v
+}
+
+fn begin(kind: u32) -> Vec<u8> {
+    let mut v = vec![0; PAGE];
+    v[..8].copy_from_slice(&MAGIC);
+    set(&mut v, KIND, kind.into());
+    v
+}
+
+/// A first page with what is known of the object.
+fn of_object(kind: u32, s: &Scan) -> Vec<u8> {
+    let mut v = begin(kind);
+    let id = &s.build_id[..s.build_id.len().min(BUILD_ID_MOST)];
+    set(&mut v, BUILD_ID_LEN, id.len() as u64);
+    set(&mut v, BUILD_ID_OFF, s.build_id_off);
+    v[8 * BUILD_ID..][..id.len()].copy_from_slice(id);
+    set(&mut v, MAKES_CODE, s.makes_code.into());
+    v
+}
+
+/// Writes one word of the head.
+fn set(v: &mut [u8], word: usize, n: u64) {
+    v[8 * word..8 * word + 8].copy_from_slice(&n.to_le_bytes());
+}
+
 /// Writes the checksums of a file that is complete.
 fn seal(v: &mut [u8]) {
     let sum = u64::from(crc32fast::hash(&v[HEAD..]));
-    v[CHECKSUM..CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
+    set(v, CHECKSUM, sum);
     let sum = cached::sum(&words(v));
-    v[SUM..HEAD].copy_from_slice(&sum.to_le_bytes());
+    set(v, cached::WORDS - 1, sum);
 }
 
 /// The head of a file.
 fn words(v: &[u8]) -> [u64; cached::WORDS] {
-    std::array::from_fn(|k| word(v, 8 * k))
+    std::array::from_fn(|k| word_at(v, 8 * k))
 }
 
-fn word(v: &[u8], at: usize) -> u64 {
+fn word_at(v: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| v[at + i]))
 }
 
@@ -74,7 +96,7 @@ pub struct Found([u8; PAGE]);
 
 impl Found {
     fn kind(&self) -> u32 {
-        word(&self.0, 8) as u32
+        word_at(&self.0, 8 * KIND) as u32
     }
 
     /// The reason in an "unable" file.
@@ -91,11 +113,11 @@ pub fn begun(mut f: impl Read, len: u64) -> Option<Found> {
     f.read_exact(&mut first.0).ok()?;
     let head = words(&first.0);
     let long = match first.kind() {
-        1 => word(&first.0, STUB_OFF).wrapping_add(word(&first.0, STUB_LEN)),
+        1 => word_at(&first.0, 8 * STUB_OFF).wrapping_add(word_at(&first.0, 8 * STUB_LEN)),
         _ => PAGE as u64,
     };
     let good = head[0] == u64::from_le_bytes(MAGIC)
-        && word(&first.0, SUM) == cached::sum(&head)
+        && word_at(&first.0, SUM) == cached::sum(&head)
         && len == long;
     good.then_some(first)
 }
@@ -114,41 +136,79 @@ pub fn whole(mut f: impl Read, len: u64) -> Option<Found> {
         sum.update(&part[..n]);
         left -= n as u64;
     }
-    (u64::from(sum.finalize()) == word(&first.0, CHECKSUM)).then_some(first)
+    (u64::from(sum.finalize()) == word_at(&first.0, 8 * CHECKSUM)).then_some(first)
 }
 
-/// The file for a scanned object.
+/// The rewritten pages of one executable segment.
+struct Rewritten {
+    vaddr: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// The file for a scanned object: the segments that have sites, and the stubs.
 ///
 /// # Errors
 /// A sentence that says which site could not be encoded.
 pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
-    let text_len = s.text.len().next_multiple_of(PAGE);
-    if text_len as u64 > DISTANCE / 2 {
+    let calls = s.bridge.iter().flat_map(|b| &b.calls).map(|i| i.ip());
+    let changed: Vec<u64> = s.sites.iter().map(|s| s.start).chain(calls).collect();
+    let is_changed =
+        |p: &&Pages| (changed.iter()).any(|at| at.wrapping_sub(p.vaddr) < p.bytes.len() as u64);
+    let mut texts: Vec<Rewritten> = s.texts.iter().filter(is_changed).map(rewritable).collect();
+    if texts.len() > TEXTS {
+        return Err("too many of its segments have system calls".into());
+    }
+    let (first, last) = (&texts[0], &texts[texts.len() - 1]);
+    if last.vaddr + last.bytes.len() as u64 - first.vaddr > DISTANCE / 2 {
         return Err("its text is too large".into());
     }
-    let mut text = s.text.to_vec();
-    text.resize(text_len, 0);
     // Two passes: the cell stands behind the stubs, whose length the first pass tells.
-    let base = s.text_vaddr.wrapping_sub(DISTANCE);
+    let base = first.vaddr.wrapping_sub(DISTANCE);
     let length = stubs(s, base, base, None)?.len().next_multiple_of(PAGE);
-    let code = stubs(s, base, base.wrapping_add(length as u64), Some(&mut text))?;
-    let mut v = note(1, "", &s.build_id);
-    for (k, n) in [
-        (16, s.text_vaddr),
-        (24, text_len as u64),
-        (32, PAGE as u64),
-        (STUB_LEN, length as u64),
-        (STUB_OFF, (PAGE + text_len) as u64),
-        (56, DISTANCE),
-        (64, length as u64),
-    ] {
-        v[k..k + 8].copy_from_slice(&n.to_le_bytes());
+    let code = stubs(s, base, base.wrapping_add(length as u64), Some(&mut texts))?;
+    let mut v = of_object(1, s);
+    let mut off = PAGE;
+    for (k, t) in texts.iter().enumerate() {
+        let words = [t.vaddr, t.bytes.len() as u64, off as u64, t.offset];
+        for (i, n) in words.into_iter().enumerate() {
+            set(&mut v, TEXT + TEXT_WORDS * k + i, n);
+        }
+        v.extend_from_slice(&t.bytes);
+        off += t.bytes.len();
     }
-    v.extend_from_slice(&text);
+    for (word, n) in [
+        (word::TEXTS, texts.len()),
+        (STUB_LEN, length),
+        (STUB_OFF, off),
+        (STUB_DISP, DISTANCE as usize),
+        (CELL_OFF, length),
+    ] {
+        set(&mut v, word, n as u64);
+    }
     v.extend_from_slice(&code);
-    v.resize(PAGE + text_len + length, 0xcc);
+    v.resize(off + length, 0xcc);
     seal(&mut v);
     Ok(v)
+}
+
+/// A copy of `p`, up to the end of its last page.
+fn rewritable(p: &Pages) -> Rewritten {
+    let mut bytes = p.bytes.to_vec();
+    bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+    Rewritten {
+        vaddr: p.vaddr,
+        offset: p.offset,
+        bytes,
+    }
+}
+
+/// The `n` bytes at `address` in `texts`.
+fn place(texts: &mut [Rewritten], address: u64, n: usize) -> &mut [u8] {
+    let within = |t: &&mut Rewritten| address.wrapping_sub(t.vaddr) < t.bytes.len() as u64;
+    let t = texts.iter_mut().find(within).expect("a site's segment");
+    let at = (address - t.vaddr) as usize;
+    &mut t.bytes[at..at + n]
 }
 
 fn rel32(from_next: u64, to: u64) -> Result<[u8; 4], String> {
@@ -162,18 +222,18 @@ fn stubs(
     s: &Scan,
     base: u64,
     cell: u64,
-    mut text: Option<&mut Vec<u8>>,
+    mut texts: Option<&mut Vec<Rewritten>>,
 ) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     for site in &s.sites {
         let start = base.wrapping_add(out.len() as u64);
         stub(site, base, cell, &mut out)?;
-        if let Some(t) = text.as_deref_mut() {
-            let at = (site.start - s.text_vaddr) as usize;
+        if let Some(texts) = texts.as_deref_mut() {
             let n = (site.replaced() - site.start) as usize;
-            t[at] = 0xe9;
-            t[at + 1..at + 5].copy_from_slice(&rel32(site.start + 5, start)?);
-            t[at + 5..at + n].fill(0xcc);
+            let t = place(texts, site.start, n);
+            t[0] = 0xe9;
+            t[1..5].copy_from_slice(&rel32(site.start + 5, start)?);
+            t[5..].fill(0xcc);
         }
     }
     if let Some(b) = &s.bridge {
@@ -181,11 +241,11 @@ fn stubs(
         // mov eax, pending
         out.extend_from_slice(&[0xb8, b.pending, 0, 0, 0]);
         go(stub + 5, b.start, cell.wrapping_add(8), &mut out)?;
-        if let Some(t) = text {
+        if let Some(texts) = texts {
             for i in &b.calls {
                 // The distance is the instruction's last four bytes.
-                let at = (i.next_ip() - s.text_vaddr) as usize;
-                t[at - 4..at].copy_from_slice(&rel32(i.next_ip(), stub)?);
+                let distance = rel32(i.next_ip(), stub)?;
+                place(texts, i.next_ip() - 4, 4).copy_from_slice(&distance);
             }
         }
     }

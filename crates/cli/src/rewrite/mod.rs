@@ -13,6 +13,7 @@ mod image;
 mod instruction;
 mod number;
 mod own;
+mod runtime;
 mod scan;
 mod table;
 mod text;
@@ -98,12 +99,14 @@ mod tests {
         let bytes = fs::read(libc_path()).unwrap();
         let s = scan::scan(&bytes).unwrap();
         let image = image::build(&s).unwrap();
-        let off = u64::from_le_bytes(image[32..40].try_into().unwrap()) as usize;
+        let word = |k: usize| u64::from_le_bytes(image[8 * k..8 * k + 8].try_into().unwrap());
+        let text = byway_sys::cached::word::TEXT;
+        let (vaddr, off) = (word(text), word(text + 2) as usize);
         for site in &s.sites {
-            let at = off + (site.start - s.text_vaddr) as usize;
+            let at = off + (site.start - vaddr) as usize;
             assert_eq!(image[at], 0xe9, "no jump at {:#x}", site.start);
             if !site.moved {
-                let sys = off + (site.syscall - s.text_vaddr) as usize;
+                let sys = off + (site.syscall - vaddr) as usize;
                 assert_eq!(&image[sys..sys + 2], &[0x0f, 0x05]);
             }
         }

@@ -8,26 +8,29 @@
 use super::bridge::{self, Bridge};
 use super::flow::Flow;
 use super::functions::Function;
-use super::headers::{Elf, bytes_of, dynamic, is_go, note};
+use super::headers::{Elf, Segment, bytes_of, dynamic, executable, is_go, note};
 use super::number::Numbers;
+use super::runtime;
 use super::text::Text;
 use super::ways::{self, Proofs};
 use super::window::{Site, window};
 use byway_pipe::calls::{self, Does};
 use iced_x86::{Code, Instruction};
 use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::FileHeader;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// What a scan found.
 pub struct Scan<'a> {
-    /// The pages of the executable segment, as the file has them.
-    pub text: &'a [u8],
-    pub text_vaddr: u64,
-    /// The file's build-id; empty if it has none.
+    pub texts: Vec<Pages<'a>>,
+    /// The file's build-id, and where it has it; empty if it has none.
     pub build_id: Vec<u8>,
+    pub build_id_off: u64,
+    /// It makes code at run time, which is known to make no system call.
+    pub makes_code: bool,
     pub sites: Vec<Site>,
     /// Pairs `0f 05` outside every function.
     pub data: u32,
@@ -35,8 +38,15 @@ pub struct Scan<'a> {
     pub bridge: Option<Bridge>,
 }
 
-/// The end of a program's addresses.
-const ADDRESSES: u64 = 1 << 47;
+/// The pages of one executable segment, as the file has them.
+pub struct Pages<'a> {
+    pub vaddr: u64,
+    pub offset: u64,
+    pub bytes: &'a [u8],
+}
+
+/// Bytes between executable segments, all together, that are gone through as one text.
+const GAPS: u64 = 256 << 20;
 /// No system call of Linux has a number as high as this.
 const MOST_NUMBER: u64 = 1024;
 const PAIR: [u8; 2] = [0x0f, 0x05];
@@ -62,47 +72,34 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     if file.elf_header().e_machine(endian) != elf::EM_X86_64 {
         return Err("not an x86-64 program".into());
     }
-    let loads: Vec<_> = file
-        .elf_program_headers()
-        .iter()
-        .filter(|p| p.p_type(endian) == elf::PT_LOAD && p.p_flags(endian) & elf::PF_X != 0)
-        .collect();
-    let [load] = loads[..] else {
-        return Err("not exactly one executable segment".into());
-    };
-    let (vaddr, off, size) = (
-        load.p_vaddr(endian),
-        load.p_offset(endian),
-        load.p_filesz(endian),
-    );
-    if vaddr.checked_add(size).is_none_or(|end| end > ADDRESSES) {
-        return Err("its text lies where no program's does".into());
-    }
-    if vaddr % 4096 != off % 4096 {
-        return Err("its text is not page-congruent".into());
-    }
-    let code = bytes_of(bytes, off, size).ok_or("its text lies outside the file")?;
-    let pad = vaddr % 4096;
-    // What else lies in the text's first and last page is mapped too.
-    let last = ((off + size).next_multiple_of(4096)).min(bytes.len() as u64);
+    let segments = executable(&file)?;
+    let id = note(&file, bytes, b"GNU", elf::NT_GNU_BUILD_ID).unwrap_or(&[]);
     let mut out = Scan {
-        text: bytes_of(bytes, off - pad, last - (off - pad)).ok_or("its text lies outside")?,
-        text_vaddr: vaddr - pad,
-        build_id: note(&file, bytes, b"GNU", elf::NT_GNU_BUILD_ID)
-            .unwrap_or(&[])
-            .to_vec(),
+        texts: Vec::new(),
+        build_id: id.to_vec(),
+        // Of an empty one it says nothing.
+        build_id_off: (id.as_ptr() as u64).wrapping_sub(bytes.as_ptr() as u64),
+        makes_code: runtime::makes_code(&file),
         sites: Vec::new(),
         data: 0,
         bridge: None,
     };
+    for s in &segments {
+        out.texts.push(pages(s, bytes)?);
+    }
+    let Some(low) = segments.first().map(|s| s.address) else {
+        // Data alone.
+        return Ok(out);
+    };
+    let code = joined(&segments, bytes)?;
     // Most objects have no pair at all: nothing is decoded.
-    let pairs: Vec<u64> = memchr::memmem::find_iter(code, &PAIR)
-        .map(|k| vaddr + k as u64)
+    let pairs: Vec<u64> = memchr::memmem::find_iter(&code, &PAIR)
+        .map(|k| low + k as u64)
         .collect();
     if pairs.is_empty() {
         return Ok(out);
     }
-    if load.p_flags(endian) & elf::PF_W != 0 || load.p_memsz(endian) != size {
+    if segments.iter().any(|s| s.changes) {
         return Err("its text can be written".into());
     }
     let (soname, relocated) = dynamic(&file, bytes)?;
@@ -112,7 +109,8 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     if is_go(&file, bytes) {
         return Err("a program in Go makes its own system calls".into());
     }
-    let text = Text::new(&file, bytes, code, vaddr)?;
+    let ranges = segments.iter().map(|s| (s.address, s.end())).collect();
+    let text = Text::new(&file, bytes, code, ranges)?;
     Scanner {
         text: &text,
         glibc: soname == "libc.so.6" || soname == "ld-linux-x86-64.so.2",
@@ -120,6 +118,41 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     }
     .sites(&pairs, &mut out)?;
     Ok(out)
+}
+
+/// The pages of `s`. What else lies in its first and last one is mapped too.
+fn pages<'a>(s: &Segment, bytes: &'a [u8]) -> Result<Pages<'a>, String> {
+    let outside = "its text lies outside the file";
+    bytes_of(bytes, s.offset, s.size).ok_or(outside)?;
+    let from = s.offset & !4095;
+    let to = (s.offset + s.size)
+        .next_multiple_of(4096)
+        .min(bytes.len() as u64);
+    Ok(Pages {
+        vaddr: s.pages().0,
+        offset: from,
+        bytes: bytes_of(bytes, from, to - from).ok_or(outside)?,
+    })
+}
+
+/// The code of all `segments`, from the first one's address on.
+fn joined<'a>(segments: &[Segment], bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+    let outside = "its text lies outside the file";
+    let of = |s: &Segment| bytes_of(bytes, s.offset, s.size).ok_or(outside);
+    let (first, last) = (&segments[0], &segments[segments.len() - 1]);
+    if segments.len() == 1 {
+        return Ok(Cow::Borrowed(of(first)?));
+    }
+    let span = last.end() - first.address;
+    if span - segments.iter().map(|s| s.size).sum::<u64>() > GAPS {
+        return Err("its executable segments lie far apart".into());
+    }
+    let mut all = vec![0xcc; span as usize];
+    for s in segments {
+        let at = (s.address - first.address) as usize;
+        all[at..at + s.size as usize].copy_from_slice(of(s)?);
+    }
+    Ok(Cow::Owned(all))
 }
 
 struct Scanner<'a> {
@@ -221,7 +254,7 @@ impl Scanner<'_> {
             }
         }
         let mut why = String::from("nothing leads to it");
-        let (mut call, mut inner) = (None, false);
+        let (mut call, mut inner, mut seen) = (None, false, Vec::new());
         for (f, limit) in around {
             if f.trampoline {
                 return Ok(Pair::Return);
@@ -229,6 +262,7 @@ impl Scanner<'_> {
             let flow = self.flow(f, limit);
             if let Some(doubt) = &flow.doubt {
                 why.clone_from(doubt);
+                seen.push((f, flow.clone()));
                 continue;
             }
             if flow
@@ -244,10 +278,23 @@ impl Scanner<'_> {
         match (call, inner) {
             (Some((f, flow)), false) => Ok(Pair::Call(f, flow)),
             (None, true) => Ok(Pair::Inner),
+            (None, false) if self.is_passed_over(at, &seen) => Ok(Pair::Inner),
             _ => Err(format!(
                 "it is in doubt whether there is a system call at {at:#x}: {why}"
             )),
         }
+    }
+
+    /// Whether the pair at `at` lies within an instruction of each of these flows, which are not whole, and nothing
+    /// before it sets a number (ADR 24). A system call there would have to begin in the middle of an instruction, and to
+    /// get its number from afar; compilers make neither.
+    fn is_passed_over(&self, at: u64, flows: &[(Function, Rc<Flow>)]) -> bool {
+        let within = |flow: &Flow| {
+            !flow.contradicts && flow.index(at).is_none() && flow.inside(at).next().is_some()
+        };
+        !flows.is_empty()
+            && (flows.iter()).all(|(f, flow)| within(flow) || within(&Flow::direct(self.text, *f)))
+            && !self.looks_like_a_call(at)
     }
 
     /// glibc's function that goes on behind its end as far as `at`, and where it must end at last.

@@ -37,7 +37,7 @@ impl Walk<'_> {
             }
             self.tables.insert(at, entries);
         } else if !leads_elsewhere(&jump, &before) {
-            self.doubt(at, "a jump of unknown ways");
+            self.is_part(at, "a jump of unknown ways");
         }
     }
 

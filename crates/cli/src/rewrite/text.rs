@@ -8,6 +8,7 @@ use super::headers::{self, Elf};
 use super::instruction::{ends, is_filler, is_ordinary};
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use object::Object;
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
@@ -15,9 +16,11 @@ use std::collections::HashMap;
 pub struct Text<'a> {
     pub file: &'a Elf<'a>,
     pub bytes: &'a [u8],
-    /// The executable segment, from `low` on.
-    pub code: &'a [u8],
+    /// The executable segments from `low` on. What lies between two of them is no code: 0xcc.
+    pub code: Cow<'a, [u8]>,
     pub low: u64,
+    /// Where they lie.
+    ranges: Vec<(u64, u64)>,
     pub functions: Functions,
     /// What the loader writes where: pointers, by address.
     pointers: OnceCell<HashMap<u64, u64>>,
@@ -32,22 +35,23 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text `code` at `low`.
+    /// The text `code`, which has what the file has at `ranges`.
     ///
     /// # Errors
     /// A sentence: a table cannot be read.
     pub fn new(
         file: &'a Elf<'a>,
         bytes: &'a [u8],
-        code: &'a [u8],
-        low: u64,
+        code: Cow<'a, [u8]>,
+        ranges: Vec<(u64, u64)>,
     ) -> Result<Text<'a>, String> {
         Ok(Text {
             file,
             bytes,
             code,
-            low,
-            functions: Functions::of(file, bytes, low, low + code.len() as u64)?,
+            low: ranges[0].0,
+            functions: Functions::of(file, bytes, &ranges)?,
+            ranges,
             pointers: OnceCell::new(),
             branches: OnceCell::new(),
             taken: OnceCell::new(),
@@ -61,19 +65,21 @@ impl<'a> Text<'a> {
     }
 
     pub fn holds(&self, at: u64) -> bool {
-        at >= self.low && at < self.high()
+        self.ranges
+            .iter()
+            .any(|&(low, high)| at >= low && at < high)
     }
 
     /// Every branch, or what looks like one: where it leads and where it stands, by the former.
     pub fn branches(&self) -> &[(u64, u64)] {
         self.branches
-            .get_or_init(|| branches::all(self.code, self.low))
+            .get_or_init(|| branches::all(&self.code, self.low))
     }
 
     /// The addresses outside the text that it takes, or seems to, sorted.
     pub fn taken(&self) -> &[u64] {
         self.taken
-            .get_or_init(|| branches::taken(self.file, self.code, self.low))
+            .get_or_init(|| branches::taken(self.file, &self.code, self.low, |at| self.holds(at)))
     }
 
     /// The pointer at `at`, whose bytes in the file are `word`.

@@ -23,7 +23,7 @@ pub fn verdict(bytes: &[u8]) -> Object {
 /// What becomes of a scanned object.
 pub fn object(s: &Scan) -> Object {
     if s.sites.is_empty() && s.bridge.is_none() {
-        return Object::Clean(image::note(0, "", &s.build_id));
+        return Object::Clean(image::clean(s));
     }
     image::build(s).map_or_else(Object::Unable, |v| Object::Shadow(v, s.sites.len()))
 }

@@ -44,7 +44,7 @@ pub fn into(text: &Text, zones: &[(u64, u64)], proofs: &impl Proofs) -> BTreeSet
         if let Some(to) = short.filter(|&to| !proofs.is_inner(at, to)) {
             found.insert(to);
         }
-        let Some((from, to)) = long_target(text.code, text.low, at) else {
+        let Some((from, to)) = long_target(&text.code, text.low, at) else {
             continue;
         };
         if in_zone(to) && !proofs.is_inner(from, to) {
