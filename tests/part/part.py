@@ -283,6 +283,221 @@ public class Say {
     box.both(f"java -Xshare:auto -cp {box.folder} Say | md5sum", True, 3)
 
 
+# What follows is about code that comes after the start.
+LATE = OPENED + r"""
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *opened(const char *name) {
+    void *h = dlopen(name, RTLD_NOW);
+    if (!h) { fprintf(stderr, "%s\n", dlerror()); exit(3); }
+    return h;
+}
+static call *found(void *h, const char *name) {
+    call *f = (call *)dlsym(h, name);
+    if (!f) exit(4);
+    return f;
+}
+/* How many mappings there are, and how many of them are texts from the cache: such a file has a version. */
+static int mapped(int *cached) {
+    char text[512];
+    int all = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    *cached = 0;
+    while (fgets(text, sizeof text, f)) {
+        char *end = strrchr(text, '.');
+        if (strstr(text, " r-xp ") && end && end[1] == 'v' && end[2] >= '0' && end[2] <= '9') ++*cached;
+        all++;
+    }
+    fclose(f);
+    return all;
+}
+"""
+
+
+@case
+def opened(box):
+    """Libraries that are opened: one without a call, one with its own, one of two segments, one of one segment for all."""
+    box.library("libclean.so", "int clean(void) { return 1; }\n")
+    box.library("libsite.so", WRITES.replace("CALL", "site"))
+    box.library("libold.so", WRITES.replace("CALL", "old"), "-Wl,-z,noseparate-code")
+    segments_library(box)
+    main = box.cc("main", LATE + BOTH + r"""
+int main(int n, char **v) {
+    (void)n;
+    int before, after, none;
+    chdir(v[1]);
+    opened("./libclean.so");
+    mapped(&before);
+    call *site = found(opened("./libsite.so"), "site"), *old = found(opened("./libold.so"), "old");
+    void *seg = opened("./libseg.so");
+    mapped(&after);
+    /* On the kernel there are none; under Byway two of each of the three objects, and one more of the one of two segments. */
+    none = before == 0 && after == 0;
+    fprintf(stderr, "%d rewritten texts came later\n", after - before);
+    if (!none && after - before != 7) return 5;
+    return all(found(seg, "first"), found(seg, "second")) || all(site, old);
+}
+""", "-ldl")
+    box.both(f"{main} {box.folder} | md5sum; {main} {box.folder} | tail -c 100", True)
+
+
+@case
+def opened_and_closed(box):
+    """Libraries that come and go, some of them at the place of others: nothing stays mapped, and all is carried."""
+    for i in range(3):
+        box.library(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
+    main = box.cc("main", LATE + BOTH + r"""
+int main(int n, char **v) {
+    (void)n;
+    int first = 0, cached;
+    chdir(v[1]);
+    for (int k = 0; k < 300; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "./lib%d.so", k % 3);
+        void *h = opened(name), *other = k % 7 ? 0 : opened(k % 3 ? "./lib0.so" : "./lib1.so");
+        call *f = found(h, "site");
+        for (int i = 0; i < 500; i++) if (f(1, line, sizeof line - 1) != sizeof line - 1 || write(1, line, 5) != 5) return 6;
+        dlclose(h);
+        if (other) dlclose(other);
+        if (k == 20) first = mapped(&cached);
+    }
+    return mapped(&cached) > first + 4 ? 7 : 0;
+}
+""", "-ldl")
+    box.both(f"{main} {box.folder} | md5sum", True)
+
+
+@case
+def opened_by_threads(box):
+    """Threads open and close libraries while others write, and read."""
+    for i in range(3):
+        box.library(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
+    main = box.cc("main", "#include <pthread.h>\n" + LATE + BOTH + r"""
+static int own[2];
+static void *opens(void *which) {
+    for (int k = 0; k < 200; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "./lib%d.so", (int)((long)which + k) % 3);
+        void *h = opened(name);
+        if (found(h, "site")(1, line, sizeof line - 1) != sizeof line - 1) exit(6);
+        dlclose(h);
+    }
+    return 0;
+}
+static void *writes(void *x) {
+    for (int k = 0; k < 200000; k++) if (write(own[1], &k, sizeof k) != sizeof k) exit(7);
+    return x;
+}
+static void *reads(void *x) {
+    for (int k = 0, n; k < 200000; k++) if (read(own[0], &n, sizeof n) != sizeof n || n != k) exit(8);
+    return x;
+}
+int main(int n, char **v) {
+    (void)n;
+    pthread_t t[4];
+    chdir(v[1]);
+    if (pipe(own)) return 9;
+    for (long k = 0; k < 2; k++) pthread_create(&t[k], 0, opens, (void *)k);
+    pthread_create(&t[2], 0, writes, 0);
+    pthread_create(&t[3], 0, reads, 0);
+    for (int k = 0; k < 4; k++) pthread_join(t[k], 0);
+    for (int k = 0; k < 100000; k++) if (write(1, line, sizeof line - 1) != sizeof line - 1) return 10;
+    return 0;
+}
+""", "-ldl", "-pthread")
+    box.both(f"{main} {box.folder} | md5sum", True)
+
+
+DOUBT = r"""
+        .globl site
+        .type site, @function
+site:   .cfi_startproc
+        mov %rdi, %rax
+        mov %rsi, %rdi
+        mov %rdx, %rsi
+        mov %rcx, %rdx
+        test %esi, %esi
+        je 1f
+        nop
+1:      syscall
+        ret
+        .cfi_endproc
+        .size site, . - site
+        .section .note.GNU-stack, "", @progbits
+"""
+# Every other line by libc, which a carried pipe would take past the kernel, and by code that Byway does not see.
+MIXED = r"""
+#include <stdio.h>
+#include <unistd.h>
+typedef long unseen(long, long, const void *, long);
+static int mixed(unseen *f) {
+    char text[64];
+    for (int k = 0; k < 40000; k++) {
+        long n = snprintf(text, sizeof text, "%d is the number of this line\n", k);
+        if ((k % 200 == 199 ? f(1, 1, text, n) : write(1, text, n)) != n) return 8;
+    }
+    return 0;
+}
+"""
+# mov eax, edi; mov rdi, rsi; mov rsi, rdx; mov rdx, rcx; syscall; ret
+RAW = r'static const char raw[] = "\x89\xf8\x48\x89\xf7\x48\x89\xd6\x48\x89\xca\x0f\x05\xc3";' + "\n"
+
+
+@case
+def opened_in_doubt(box):
+    """A library that cannot be rewritten: the process leaves before its code is there."""
+    box.write("doubt.s", DOUBT)
+    subprocess.run(["cc", "-shared", "-o", box.path("libdoubt.so"), box.path("doubt.s")], check=True)
+    assert "takes no part" in box.verdict(box.path("libdoubt.so"))
+    text = MIXED + LATE + "int main(int n, char **v) { (void)n; FIRST return mixed((unseen *)found(opened(v[1]), \"site\")); }\n"
+    main = box.cc("main", text.replace("FIRST", ""), "-ldl")
+    box.both(f"{main} {box.path('libdoubt.so')} | md5sum", False)
+    # After megabytes that were carried.
+    first = "for (int k = 0; k < 100000; k++) if (write(1, \"a line before it\\n\", 17) != 17) return 9;"
+    main = box.cc("main", text.replace("FIRST", first), "-ldl")
+    box.both(f"{main} {box.path('libdoubt.so')} | md5sum", True)
+
+
+@case
+def made(box):
+    """Code that the program makes, and that makes system calls: by mmap, by mprotect, over its own text, in a file."""
+    ways = {
+        "mmap": "unseen *f = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); memcpy(f, raw, sizeof raw);",
+        "mprotect": "unseen *f = mmap(0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); memcpy(f, raw, sizeof raw);"
+                    "if (mprotect(f, 4096, 5)) return 9;",
+        "text": "unseen *f = (unseen *)&place; char *page = (char *)((long)&place & ~4095L);"
+                "if (mprotect(page, 8192, 3)) return 9; memcpy(f, raw, sizeof raw); if (mprotect(page, 8192, 5)) return 9;",
+        "memfd": "int fd = memfd_create(\"code\", 0); if (write(fd, raw, sizeof raw) < 1) return 9;"
+                 "unseen *f = mmap(0, 4096, 5, MAP_SHARED, fd, 0);",
+        "file": "char name[] = \"/tmp/byway-part-XXXXXX\"; int fd = mkstemp(name); unlink(name);"
+                "if (write(fd, raw, sizeof raw) < 1) return 9; unseen *f = mmap(0, 4096, 1, MAP_PRIVATE, fd, 0);"
+                "if (mprotect(f, 4096, 5)) return 9;",
+    }
+    for name, how in ways.items():
+        main = box.cc(f"made_{name}", "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <string.h>\n#include <sys/mman.h>\n"
+                      + MIXED + RAW + "__asm__(\".text\\n .balign 4096\\n .globl place\\nplace: .skip 8192, 0x90\\n\");\n"
+                      "extern char place[];\nint main(void) { " + how + " return mixed(f); }\n")
+        box.both(f"{main} | md5sum", False, 1)
+
+
+@case
+def python_imports(box):
+    """Python, after imports that open libraries."""
+    text = box.write("say.py", "import hashlib, ssl, asyncio, ctypes, sqlite3, sys\n"
+                     "h = hashlib.sha256()\nfor i in range(60000):\n    h.update(b'x')\n"
+                     "    sys.stdout.write(f'{h.hexdigest()} {i}\\n')\n")
+    box.both(f"{sys.executable} {text} | md5sum", True, 3)
+
+
+@case
+def grep_perl(box):
+    """grep -P: code that PCRE2 makes."""
+    if not exists("sh", "-c", "echo abc | grep -qP '(?<=a)b'"):
+        raise Skip("no grep -P here")
+    box.both("seq 400000 | grep -P '(?<=1)[2-9]+' | grep -vP '0(?=0)' | md5sum", True)
+
+
 def main():
     wanted, failed = sys.argv[2:], 0
     for f in CASES:

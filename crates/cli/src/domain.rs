@@ -198,6 +198,9 @@ impl Run {
             Reason::Stack => {
                 "; then the kernel's: a program's handlers have a small stack (sigaltstack)"
             }
+            Reason::Code => {
+                "; then the kernel's: a program's code that came later cannot be proven (a library, or made at run time)"
+            }
             Reason::Damaged => "; then the kernel's: damaged",
         };
         Some(format!(

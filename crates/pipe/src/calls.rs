@@ -26,6 +26,8 @@ pub enum Does {
     Leaves(Reason),
     /// Takes memory away that a buffer may lie in.
     TakesMemory,
+    /// The same; and has a place of its own in the dispatcher if its third argument has PROT_EXEC.
+    Protects,
 }
 
 /// Calls of one treatment.
@@ -40,7 +42,7 @@ const fn row(calls: &'static [(usize, &'static str)], does: Does, says: &'static
     Row { calls, does, says }
 }
 
-use Does::{Carried, Decided, HandsBack, Leaves, TakesMemory};
+use Does::{Carried, Decided, HandsBack, Leaves, Protects, TakesMemory};
 const ALWAYS: Does = Decided { first: false };
 const BY_FIRST: Does = Decided { first: true };
 
@@ -57,8 +59,11 @@ pub const ROWS: &[Row] = &[
     row(&[(EXECVE, "execve"), (EXECVEAT, "execveat")], ALWAYS, "handed back; carried again when the new image has attached"),
     row(&[(EXIT, "exit"), (EXIT_GROUP, "exit_group"), (WAIT4, "wait4"), (WAITID, "waitid")], ALWAYS, "the kernel's own; writers look whether a reader has gone"),
     row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; with a handler no wait spins that it could interrupt"),
-    row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; code that the cache does not know as free of system calls: the process leaves"),
-    row(&[(MUNMAP, "munmap"), (MPROTECT, "mprotect"), (PKEY_MPROTECT, "pkey_mprotect"), (BRK, "brk"), (MREMAP, "mremap"), (SHMAT, "shmat"), (SHMDT, "shmdt")],
+    row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; a library's rewritten text is mapped in its place. Code that cannot be proven, or that is made by a runtime which is not known \
+         (ADR 24): the process leaves"),
+    row(&[(MPROTECT, "mprotect"), (PKEY_MPROTECT, "pkey_mprotect")], Protects,
+        "the kernel's own; buffers are looked at again. With PROT_EXEC, on a file's pages, or as for mmap: the process leaves"),
+    row(&[(MUNMAP, "munmap"), (BRK, "brk"), (MREMAP, "mremap"), (SHMAT, "shmat"), (SHMDT, "shmdt")],
         TakesMemory, "the kernel's own; buffers are looked at again"),
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
         "handed back for good: readiness is then exactly the kernel's. For no event (hang-up and error alone; every Rust program's start) the kernel's own"),
@@ -123,7 +128,7 @@ pub fn of(n: usize) -> Does {
 }
 
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
-/// plain, 2 is always asked, 3 takes memory away.
+/// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable.
 pub const fn class(n: usize) -> u8 {
     match treatment(n) {
         Does::Runs => 0,
@@ -131,6 +136,7 @@ pub const fn class(n: usize) -> u8 {
         HandsBack(&[0], _) => 1,
         Decided { first: false } | HandsBack(..) | Leaves(_) => 2,
         TakesMemory => 3,
+        Protects => 4,
     }
 }
 

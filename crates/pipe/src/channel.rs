@@ -255,6 +255,7 @@ pub enum Reason {
     Unwatched = 14,
     Limits = 15,
     Stack = 16,
+    Code = 17,
 }
 
 /// What is known of those who hold a FIFO, which anybody may open.
@@ -278,7 +279,7 @@ pub const FIFO_SIZE: usize = 32768;
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 17] = [
+        const ALL: [Reason; 18] = [
             Cold,
             Readiness,
             SecondReader,
@@ -296,6 +297,7 @@ impl From<u8> for Reason {
             Unwatched,
             Limits,
             Stack,
+            Code,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

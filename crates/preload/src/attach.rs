@@ -9,7 +9,7 @@
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::objects::{self, Objects};
 use crate::shadow::{self, Verdict};
-use crate::{class, environment, exec, io, request};
+use crate::{class, environment, exec, io, later, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::participants;
@@ -161,8 +161,11 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
             v => v,
         };
         match verdict {
-            Verdict::Clean { .. } => {}
-            Verdict::Shadow(s) => o.shadow = Some(s),
+            Verdict::Clean { makes_code } => later::loaded(makes_code),
+            Verdict::Shadow(s) => {
+                later::loaded(s.makes_code());
+                o.shadow = Some(s);
+            }
             Verdict::Unable | Verdict::Unknown => return false,
         }
     }

@@ -17,6 +17,14 @@ pub static CLASS: [AtomicU8; CALLS] = {
     c
 };
 
+/// From now on munmap is asked about: the stubs of an object that was mapped later go with its text.
+pub fn looks_at_munmap() {
+    use byway_sys::syscall::nr::MUNMAP;
+    const ALWAYS: u8 = 2;
+    // A process that has resigned meanwhile answers such a call with the kernel's.
+    CLASS[MUNMAP].store(ALWAYS, Relaxed);
+}
+
 /// From now on none is looked at but what concerns the next image: also not one that the entry code would make by
 /// itself, with what it does after it.
 pub fn forget() {

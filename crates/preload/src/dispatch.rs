@@ -3,10 +3,10 @@
 //! Invariant: a call that can move or show a carried pipe's bytes in a way that is not carried finds the pipe handed
 //! back. Everything that is not known here runs as it stands.
 //! Not here: how bytes are moved.
-use crate::entry::{DONE, Frame, HEARD, RUN, THEN, VM_EPOCH};
+use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
 use crate::give_up::{gives_up, is_small};
-use crate::{access, attach, class, exec, fdtable, fifo, io, shadow, tls};
+use crate::{access, attach, class, exec, fdtable, fifo, io, later, tls};
 use byway_mem::registry;
 use byway_pipe::birth;
 use byway_pipe::channel::{Channel, Reason};
@@ -112,7 +112,9 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             handler(a0, a1);
             RUN
         }
-        nr::MMAP => maps(f),
+        nr::MMAP => later::maps(f),
+        nr::MPROTECT | nr::PKEY_MPROTECT => later::protects(f),
+        nr::MUNMAP => later::unmaps(f),
         _ => gives_up(f, false),
     }
 }
@@ -262,6 +264,9 @@ fn vfork_child(f: &mut Frame) -> u32 {
         | nr::PIPE2
         | nr::RT_SIGACTION
         | nr::MMAP
+        | nr::MPROTECT
+        | nr::PKEY_MPROTECT
+        | nr::MUNMAP
         | nr::CLONE
         | nr::CLONE3
         | nr::FORK
@@ -301,22 +306,4 @@ fn handler(sig: usize, act: usize) {
             io::MAY_SPIN.store(false, Relaxed);
         }
     }
-}
-
-/// mmap(2): new code must be known code; a fixed mapping takes memory away.
-fn maps(f: &mut Frame) -> u32 {
-    const PROT_EXEC: usize = 4;
-    const MAP_FIXED: usize = 0x10;
-    const MAP_ANONYMOUS: usize = 0x20;
-    if f.args[3] & MAP_FIXED != 0 {
-        VM_EPOCH.fetch_add(1, Relaxed);
-    }
-    if f.args[2] & PROT_EXEC != 0
-        && f.args[3] & MAP_ANONYMOUS == 0
-        && !attach::domain()
-            .is_none_or(|d| matches!(shadow::of_file(d, f.args[4]), shadow::Verdict::Clean { .. }))
-    {
-        exec::give_up_all(Reason::NotTakingPart, false);
-    }
-    RUN
 }

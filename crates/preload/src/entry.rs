@@ -69,6 +69,9 @@ unsafe extern "C" {
     pub fn byway_bridge();
 }
 
+/// LINUX mprotect(2): in the third argument.
+const PROT_EXEC: usize = 4;
+
 /// Assembly, and the names in it.
 macro_rules! text {
     ($($line:literal,)*) => {
@@ -79,6 +82,7 @@ macro_rules! text {
             vm = sym VM_EPOCH,
             table = sym fdtable::BASE,
             heard = sym HEARD,
+            exec = const PROT_EXEC,
             fds = const fdtable::FDS,
             write = const nr::WRITE,
             pass_through = const tls::PASSING_AT,
@@ -131,7 +135,11 @@ text! {
     "mov byte ptr [rip + {heard}], 1",
     "4: jmp r11",
     "8: lock inc dword ptr [rip + {vm}]",
-    "jmp r11",
+    "cmp ecx, 3",
+    "je 81f",
+    "test edx, {exec}",
+    "jnz 5f",
+    "81: jmp r11",
     // A pipe that is the kernel's, and passes through (crate pipe, pass_through.rs): said, looked, called, and said again.
     "3: cmp rax, {write}",
     "ja 5f",
@@ -325,7 +333,11 @@ text! {
     "mov byte ptr [rip + {heard}], 1",
     "4: jmp r11",
     "8: lock inc dword ptr [rip + {vm}]",
-    "jmp r11",
+    "cmp eax, 3",
+    "je 81f",
+    "test r8d, {exec}",
+    "jnz 5f",
+    "81: jmp r11",
     // As in `byway_entry`.
     "3: cmp rsi, {write}",
     "ja 5f",

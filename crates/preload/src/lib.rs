@@ -19,6 +19,7 @@ mod fifo;
 mod give_up;
 mod handover;
 mod io;
+mod later;
 mod objects;
 mod request;
 mod shadow;
