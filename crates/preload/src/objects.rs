@@ -12,14 +12,23 @@ use byway_sys::file;
 use byway_sys::mappings::{self, Mapping};
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 
 global_asm!(".weak dl_iterate_phdr");
 
-/// Room for so many objects is reserved. A page of it that no object needs is not touched.
+/// Room for the first of them: most programs have fewer, and no call is made for it.
+const FEW: usize = 64;
+/// Room is then reserved for so many. A page of it that no object needs is not touched.
 const MOST: usize = 1 << 16;
 const ARENA: usize = MOST * size_of::<Object>();
+
+struct First(UnsafeCell<[MaybeUninit<Object>; FEW]>);
+// SAFETY: the constructor's alone, which runs once, on the only thread.
+unsafe impl Sync for First {}
+static FIRST: First = First(UnsafeCell::new([const { MaybeUninit::uninit() }; FEW]));
 
 #[repr(C)]
 struct PhdrInfo {
@@ -76,8 +85,9 @@ pub struct Object {
 }
 
 pub struct Objects {
-    /// An arena of `MOST` objects, of which the first `n` are there; null: the kernel gave none.
+    /// Of the room for so many the first `n` are there.
     list: *mut Object,
+    room: usize,
     n: usize,
     /// Where the kernel's own object lies.
     vdso: usize,
@@ -105,31 +115,51 @@ const NOTHING: Object = Object {
 };
 
 impl Objects {
+    /// The list of this process, which is made once.
     pub fn new() -> Objects {
+        Objects {
+            list: FIRST.0.get().cast(),
+            room: FEW,
+            n: 0,
+            vdso: 0,
+            over: false,
+            late: false,
+        }
+    }
+
+    /// Adds `o`, if there is room.
+    fn add(&mut self, o: Object) {
+        if self.n == FEW && self.room == FEW {
+            self.grow();
+        }
+        if self.n == self.room {
+            self.over = true;
+            return;
+        }
+        // SAFETY: within the room.
+        unsafe { self.list.add(self.n).write(o) };
+        self.n += 1;
+    }
+
+    /// Moves to an arena.
+    fn grow(&mut self) {
         const READ_WRITE: usize = 3;
         /// MAP_PRIVATE, MAP_ANONYMOUS and MAP_NORESERVE.
         const FLAGS: usize = 0x4022;
-        // SAFETY: a new mapping.
-        let m = unsafe { call6(nr::MMAP, 0, ARENA, READ_WRITE, FLAGS, usize::MAX, 0) };
-        Objects {
-            list: if failed(m) {
-                core::ptr::null_mut()
-            } else {
-                m as *mut Object
-            },
-            n: 0,
-            vdso: 0,
-            over: failed(m),
-            late: false,
+        // SAFETY: a new mapping, and room in it for what is copied, which is not used again where it was.
+        unsafe {
+            let m = call6(nr::MMAP, 0, ARENA, READ_WRITE, FLAGS, usize::MAX, 0);
+            if !failed(m) {
+                self.list.copy_to_nonoverlapping(m as *mut Object, self.n);
+                self.list = m as *mut Object;
+                self.room = MOST;
+            }
         }
     }
 
     /// All but this library.
     pub fn list(&mut self) -> &mut [Object] {
-        if self.list.is_null() {
-            return &mut [];
-        }
-        // SAFETY: the first `n` have been written, and nobody else has the arena.
+        // SAFETY: the first `n` have been written, and nobody else has the room.
         unsafe { core::slice::from_raw_parts_mut(self.list, self.n) }
     }
 }
@@ -137,7 +167,7 @@ impl Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         self.list().iter_mut().for_each(|o| o.shadow = None);
-        if !self.list.is_null() {
+        if self.room == MOST {
             // SAFETY: the arena is this value's alone.
             unsafe { call3(nr::MUNMAP, self.list as usize, ARENA, 0) };
         }
@@ -148,9 +178,6 @@ impl Drop for Objects {
 pub fn loaded(all: &mut Objects) -> bool {
     let f: unsafe extern "C" fn(_, _) -> i32 = dl_iterate_phdr;
     if f as usize == 0 {
-        return false;
-    }
-    if all.over {
         return false;
     }
     // SAFETY: `note` fits; `all` lives over the call.
@@ -175,10 +202,6 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32
     if name.starts_with(b"linux-vdso") {
         out.vdso = info.addr;
         return 0;
-    }
-    if out.n == MOST {
-        out.over = true;
-        return 1;
     }
     let mut o = NOTHING;
     o.base = info.addr;
@@ -221,9 +244,7 @@ extern "C" fn note(info: *const PhdrInfo, _size: usize, out: *mut c_void) -> i32
         }
     }
     out.late |= early && !o.own;
-    // SAFETY: below `MOST`, in the arena.
-    unsafe { out.list.add(out.n).write(o) };
-    out.n += 1;
+    out.add(o);
     0
 }
 
