@@ -181,6 +181,27 @@ P
 polled() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | python3 polls.py $1" 2>&1 | grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'; }
 is "polled for hang-up" "$(polled 0)" 1
 is "polled for bytes" "$(polled 1)" 0
+# Who sets what is so already goes on taking part; who changes it does not.
+cat >sets.py <<'P'
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+exec(sys.argv[1])
+while os.read(0, 65536): pass
+P
+sets() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | python3 sets.py '$1'" 2>&1 | grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'; }
+u=$(id -u) g=$(id -g)
+for what in "os.setuid($u)" "os.setgid($g)" "os.setreuid(-1, $u)" "os.setregid($g, $g)" "os.setresuid(-1, $u, -1)" "os.setresgid(-1, $g, $g)" \
+  "libc.setfsuid($u)" "libc.setfsgid(-1)" "libc.prctl(22, 2, 0)" "libc.prctl(26, 1)" "libc.syscall(317, 2, 0, 0)"; do
+  is "sets what is so: $what" "$(sets "$what")" 1
+done
+if [ "$u" = 0 ]; then
+  for what in "os.setuid(1)" "os.setregid(-1, 1)" "os.setresuid(-1, -1, 1)" "os.setresgid(1, -1, -1)" "libc.setfsuid(1)"; do
+    is "sets something else: $what" "$(sets "$what")" 0
+  done
+fi
+# GNU make sets its ids to what they are at its start, and what it starts takes part as well.
+printf 'all:\n\t@head -c 50M /dev/zero\n' >Makefile
+is "make" "$("$byway" run --private --explain -- sh -c 'make 2>&1 | cat >/dev/null' 2>&1 | grep -c 'head -> cat .* [1-9][0-9]\{6,\} bytes carried')" 1
 # What a carried pipe takes before a write blocks: as much as the kernel's or as was asked for at least; of the largest, what the kernel
 # lets a pipe hold.
 for p in capacity direct; do cc -O2 -pthread -o $p "$here/conformance/$p.c"; done

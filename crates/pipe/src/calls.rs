@@ -22,8 +22,8 @@ pub enum Does {
     Decided { first: bool },
     /// The descriptors in these arguments are handed back before it runs.
     HandsBack(&'static [usize], Reason),
-    /// The process hands back all and leaves before it runs.
-    Leaves(Reason),
+    /// The process hands back all and takes no part any more, before it runs.
+    Resigns(Reason),
     /// Takes memory away that a buffer may lie in.
     TakesMemory,
     /// The same; and has a place of its own in the dispatcher if its third argument has PROT_EXEC.
@@ -42,7 +42,7 @@ const fn row(calls: &'static [(usize, &'static str)], does: Does, says: &'static
     Row { calls, does, says }
 }
 
-use Does::{Carried, Decided, HandsBack, Leaves, Protects, TakesMemory};
+use Does::{Carried, Decided, HandsBack, Protects, Resigns, TakesMemory};
 const ALWAYS: Does = Decided { first: false };
 const BY_FIRST: Does = Decided { first: true };
 
@@ -52,17 +52,17 @@ pub const ROWS: &[Row] = &[
         "carried, up to 16 buffers; with more, or with a bad buffer address, handed back for good"),
     row(&[(PIPE, "pipe"), (PIPE2, "pipe2")], ALWAYS, "a channel comes into being (not with O_DIRECT)"),
     row(&[(CLOSE, "close"), (DUP2, "dup2"), (DUP3, "dup3"), (CLOSE_RANGE, "close_range")], ALWAYS,
-        "the kernel's own; the channel follows. close_range with CLOSE_RANGE_UNSHARE: the process leaves"),
+        "the kernel's own; the channel follows. close_range with CLOSE_RANGE_UNSHARE: the process resigns"),
     row(&[(FORK, "fork"), (VFORK, "vfork"), (CLONE, "clone"), (CLONE3, "clone3")], ALWAYS,
         "carried on by children and threads; what a vfork child uses is handed back for good. A child with the memory but other descriptors, \
-         or in a new pid name space: the process leaves"),
+         or in a new pid name space: the process resigns"),
     row(&[(EXECVE, "execve"), (EXECVEAT, "execveat")], ALWAYS, "handed back; carried again when the new image has attached"),
     row(&[(EXIT, "exit"), (EXIT_GROUP, "exit_group"), (WAIT4, "wait4"), (WAITID, "waitid")], ALWAYS, "the kernel's own; writers look whether a reader has gone"),
     row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; with a handler no wait spins that it could interrupt"),
     row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; a library's rewritten text is mapped in its place. Code that cannot be proven, or that is made by a runtime which is not known \
-         (ADR 24): the process leaves"),
+         (ADR 24): the process resigns"),
     row(&[(MPROTECT, "mprotect"), (PKEY_MPROTECT, "pkey_mprotect")], Protects,
-        "the kernel's own; buffers are looked at again. With PROT_EXEC, on a file's pages, or as for mmap: the process leaves"),
+        "the kernel's own; buffers are looked at again. With PROT_EXEC, on a file's pages, or as for mmap: the process resigns"),
     row(&[(MUNMAP, "munmap"), (BRK, "brk"), (MREMAP, "mremap"), (SHMAT, "shmat"), (SHMDT, "shmdt")],
         TakesMemory, "the kernel's own; buffers are looked at again"),
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
@@ -77,15 +77,17 @@ pub const ROWS: &[Row] = &[
         "F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SENDMSG, "sendmsg"), (SENDMMSG, "sendmmsg")], ALWAYS, "what SCM_RIGHTS passes on is handed back for good"),
     row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
-    row(&[(IO_URING_SETUP, "io_uring_setup")], Leaves(Reason::Splice), "the process leaves"),
+    row(&[(IO_URING_SETUP, "io_uring_setup")], Resigns(Reason::Splice), "the process resigns"),
     row(&[(SETUID, "setuid"), (SETGID, "setgid"), (SETREUID, "setreuid"), (SETREGID, "setregid"), (SETRESUID, "setresuid"), (SETRESGID, "setresgid"),
-          (SETFSUID, "setfsuid"), (SETFSGID, "setfsgid"), (CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
-          (SECCOMP, "seccomp"), (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Leaves(Reason::Credentials), "the process leaves"),
-    row(&[(PRCTL, "prctl")], ALWAYS, "PR_SET_SECCOMP, PR_SET_TSC: the process leaves"),
-    row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process leaves"),
-    row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process leaves (ADR 22)"),
-    row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process leaves"),
-    row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 7.5 KiB: the process leaves"),
+          (SETFSUID, "setfsuid"), (SETFSGID, "setfsgid")], ALWAYS, "to what is so already: the kernel's own; else the process resigns"),
+    row(&[(CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
+          (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Resigns(Reason::Credentials), "the process resigns"),
+    row(&[(SECCOMP, "seccomp")], ALWAYS, "a mode or a filter is set: the process resigns"),
+    row(&[(PRCTL, "prctl")], ALWAYS, "PR_SET_SECCOMP, PR_SET_TSC with a change: the process resigns"),
+    row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process resigns"),
+    row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process resigns (ADR 22)"),
+    row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process resigns"),
+    row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 7.5 KiB: the process resigns"),
 ];
 
 /// The calls that Linux has up to 6.18.
@@ -134,7 +136,7 @@ pub const fn class(n: usize) -> u8 {
         Does::Runs => 0,
         Carried | Decided { first: true } => 1,
         HandsBack(&[0], _) => 1,
-        Decided { first: false } | HandsBack(..) | Leaves(_) => 2,
+        Decided { first: false } | HandsBack(..) | Resigns(_) => 2,
         TakesMemory => 3,
         Protects => 4,
     }

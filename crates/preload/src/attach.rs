@@ -26,7 +26,7 @@ global_asm!(
     start = sym start,
 );
 
-/// Written by the constructor, before any other thread runs, and when the process leaves.
+/// Written by the constructor, before any other thread runs, and when the process resigns.
 struct Joined(UnsafeCell<Option<Domain>>);
 // SAFETY: written by `start` and by `stop`, while there is one thread.
 unsafe impl Sync for Joined {}

@@ -5,7 +5,7 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{Frame, RUN};
-use crate::{access, class, environment, exec};
+use crate::{access, class, environment, exec, identity};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::channel::Reason;
 use byway_sys::syscall::nr;
@@ -23,13 +23,13 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
                 }
             }
         }
-        Does::Leaves(why) => leaves(why, vfork),
+        Does::Resigns(why) => resigns(why, vfork),
         _ => decided(f, vfork),
     }
     RUN
 }
 
-fn leaves(why: Reason, vfork: bool) {
+fn resigns(why: Reason, vfork: bool) {
     if why == Reason::Credentials {
         environment::MOVED.store(true, Relaxed);
     }
@@ -38,9 +38,7 @@ fn leaves(why: Reason, vfork: bool) {
 
 /// Calls that name something only with some arguments.
 fn decided(f: &Frame, vfork: bool) {
-    /// LINUX prctl(2), arch_prctl(2).
-    const PR_SET_SECCOMP: usize = 22;
-    const PR_SET_TSC: usize = 26;
+    /// LINUX arch_prctl(2).
     const ARCH_SET_FS: usize = 0x1002;
     let [a0, a1, a2, a3, _, _] = f.args;
     match f.nr {
@@ -66,7 +64,20 @@ fn decided(f: &Frame, vfork: bool) {
                 passes(a1 + k * 64, vfork);
             }
         }
-        nr::PRCTL if a0 == PR_SET_SECCOMP || a0 == PR_SET_TSC => leaves(Reason::Credentials, vfork),
+        nr::SETUID
+        | nr::SETGID
+        | nr::SETREUID
+        | nr::SETREGID
+        | nr::SETRESUID
+        | nr::SETRESGID
+        | nr::SETFSUID
+        | nr::SETFSGID
+        | nr::SECCOMP
+        | nr::PRCTL
+            if identity::changes(f.nr, f.args) =>
+        {
+            resigns(Reason::Credentials, vfork);
+        }
         nr::SIGALTSTACK if !vfork && is_small(a0) => {
             exec::give_up_all(Reason::Stack, false);
             class::forget_all();
@@ -77,7 +88,7 @@ fn decided(f: &Frame, vfork: bool) {
             class::forget_all();
         }
         nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
-            leaves(Reason::Limits, vfork);
+            resigns(Reason::Limits, vfork);
         }
         _ => {}
     }

@@ -18,6 +18,7 @@ mod fdtable;
 mod fifo;
 mod give_up;
 mod handover;
+mod identity;
 mod io;
 mod later;
 mod objects;

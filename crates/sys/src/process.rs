@@ -25,6 +25,24 @@ pub fn geteuid() -> u32 {
     unsafe { call3(nr::GETEUID, 0, 0, 0) as u32 }
 }
 
+/// The real, effective and saved user id.
+pub fn user_ids() -> [u32; 3] {
+    ids(nr::GETRESUID)
+}
+
+/// The real, effective and saved group id.
+pub fn group_ids() -> [u32; 3] {
+    ids(nr::GETRESGID)
+}
+
+fn ids(call: usize) -> [u32; 3] {
+    let mut ids = [0u32; 3];
+    let [real, effective, saved] = ids.each_mut().map(|id| id as *mut u32 as usize);
+    // SAFETY: three ids that live over the call.
+    unsafe { call3(call, real, effective, saved) };
+    ids
+}
+
 /// Whether thread `tid` has ended: no such task, or a zombie that its parent has not reaped.
 ///
 /// LINUX kill(2) with signal 0 finds zombies alive, so the state letter of /proc/TID/stat is asked as well.

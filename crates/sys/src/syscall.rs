@@ -60,7 +60,9 @@ pub mod nr {
     pub const SETREUID: usize = 113;
     pub const SETREGID: usize = 114;
     pub const SETRESUID: usize = 117;
+    pub const GETRESUID: usize = 118;
     pub const SETRESGID: usize = 119;
+    pub const GETRESGID: usize = 120;
     pub const SIGALTSTACK: usize = 131;
     pub const MLOCKALL: usize = 151;
     pub const PRCTL: usize = 157;

@@ -49,7 +49,7 @@ fn reader_of(path: &std::path::Path) -> std::io::Result<fs::File> {
     fs::File::open(path)
 }
 
-/// This program again, as nobody. std sets the ids between fork and exec: the whole process leaves, and the next one comes.
+/// This program again, as nobody. std sets the ids between fork and exec: the whole process resigns, and the next one comes.
 /// /proc/self/exe, as nobody may not search the folders above the program.
 fn as_nobody(role: &str, words: &[&dyn std::fmt::Display]) -> Command {
     let mut c = Command::new("/proc/self/exe");
