@@ -170,17 +170,48 @@ G
     is "Go reads the rest" "$("$byway" run -- bash -c 'cat text | { read -r _; ./gocat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
   fi
 fi
-# Every Rust program begins with a poll of its standard descriptors for no event: such a pipe is carried; one polled for bytes is not.
-cat >polls.py <<'P'
-import os, select, sys
+# A pipe of which its reader asks what is there, without waiting, is carried; so is one polled for hang-up alone, as every Rust program
+# begins. One that somebody waits for in poll or select, and that is not ready, is not.
+cat >asks.py <<'P'
+import array, fcntl, os, select, sys
 p = select.poll()
-p.register(0, int(sys.argv[1]))
-p.poll(0)
-while os.read(0, 65536): pass
+def poll(events, ms):
+    p.register(0, events)
+    p.poll(ms)
+def count(fd): fcntl.ioctl(fd, 0x541B, array.array("i", [0]))
+exec(sys.argv[2])
+open("asked", "w").close()
+while True:
+    if sys.argv[1] == "often": exec(sys.argv[2])
+    if not os.read(0, 65536): break
 P
-polled() { "$byway" run --private --explain -- sh -c "head -c 50M /dev/zero | python3 polls.py $1" 2>&1 | grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'; }
-is "polled for hang-up" "$(polled 0)" 1
-is "polled for bytes" "$(polled 1)" 0
+asks() {
+  rm -f asked
+  "$byway" run --private --explain -- sh -c "{ until [ -e asked ]; do sleep 0.01; done; exec head -c 50M /dev/zero; } | python3 asks.py $1 '$2'" 2>&1 |
+    grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'
+}
+for what in "poll(0, 1)" "poll(2, 1)" "poll(0, 0)"; do is "asks once: $what" "$(asks once "$what")" 1; done
+for what in "poll(5, 0)" "select.select([0], [], [], 0)" "select.select([0], [0], [0], 0)" "count(0)" "fcntl.fcntl(0, 1032)"; do
+  is "asks often: $what" "$(asks often "$what")" 1
+done
+for what in "poll(1, 1)" "select.select([0], [], [], 0.001)"; do is "waits: $what" "$(asks once "$what")" 0; done
+# xargs looks at 252 descriptors at its start; java asks what is there before it reads.
+is "xargs" "$("$byway" run --private --explain -- sh -c 'head -c 5M /dev/zero | tr "\0" "\n" | sed s/^/x/ | xargs -n 100000 echo | wc -c' 2>&1 | grep -c 'sed -> xargs .* [1-9][0-9]\{6,\} bytes carried')" 1
+if command -v javac >/dev/null; then
+  cat >J.java <<'J'
+public class J {
+    public static void main(String[] a) throws Exception {
+        byte[] b = new byte[65536];
+        long n = 0;
+        for (int k = 0; k >= 0; n += k = System.in.read(b)) System.in.available();
+        System.out.println(n + 1);
+    }
+}
+J
+  javac J.java
+  "$byway" run --private --explain -- sh -c 'head -c 20M /dev/zero | java -cp . J' >out 2>err
+  is "java counts" "$(cat out)" 20971520; is "java" "$(grep -c 'head -> java .* [1-9][0-9]\{6,\} bytes carried' err)" 1
+fi
 # Who sets what is so already goes on taking part; who changes it does not.
 cat >sets.py <<'P'
 import ctypes, os, sys

@@ -178,7 +178,7 @@ impl Run {
             Reason::SecondReader => "; at times the kernel's: two readers asleep at once",
             Reason::Splice => "; then the kernel's: splice, tee, vmsplice, sendfile or io_uring",
             Reason::Control => {
-                "; then the kernel's: a control call (FIONREAD, F_SETPIPE_SZ, O_ASYNC ...)"
+                "; then the kernel's: a control call (F_SETPIPE_SZ, F_SETOWN, O_ASYNC ...)"
             }
             Reason::Passed => {
                 "; then the kernel's: passed to another process, or used by a vfork child"

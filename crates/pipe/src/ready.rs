@@ -1,41 +1,155 @@
-//! What a read or a write would find, without making it: for those who wait for several pipes at once.
+//! What a read or a write would find, without making it: for those who wait for several pipes at once, or only ask.
 //!
 //! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4),
 //! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
-//! Not here: who waits, and how (the native library's event queue).
+//! Not here: who asks, and how (the native library's event queue, the preload library's ready.rs).
 use crate::channel::{Channel, PIPE_BUF, Reason};
 use crate::read::{self, AGAIN, Armed};
 use crate::word::{Head, Tail};
 use crate::{Caller, Step, handback, lock, write};
-use byway_sys::file;
-use byway_sys::process;
+use byway_sys::errno::Ret;
+use byway_sys::{file, process};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// The tail of a channel that is the kernel's, and that nobody opens or hands back just now.
+#[derive(Clone, Copy)]
+pub struct Closed(Tail);
+
+impl Closed {
+    /// That of `ch`, if it is so.
+    pub fn now(me: &Caller, ch: &Channel) -> Option<Closed> {
+        let t = ch.tail();
+        let free = t.lock_owner() == 0 || t.lock_owner() == me.tid;
+        (t.closed() && free).then_some(Closed(t))
+    }
+    /// Whether what the kernel has said since then of the channel's pipe is true of the channel.
+    pub fn holds(self, me: &Caller, ch: &Channel) -> bool {
+        // Whoever opens it moves the kernel lane's bytes, and the tail with them.
+        Closed::now(me, ch).is_some_and(|now| now.0.position() == self.0.position())
+    }
+}
+
+/// What `ask` finds of the pipe while it is the kernel's; `None` where it is not.
+fn of_kernel<R>(me: &Caller, ch: &Channel, ask: impl FnOnce() -> R) -> Option<R> {
+    let closed = Closed::now(me, ch)?;
+    let found = ask();
+    closed.holds(me, ch).then_some(found)
+}
 
 /// Bytes that readers may take now, as one look tells: those of the ring, and those of the kernel lane. `None`: that is
-/// for one to tell who holds the readers' side, and does not go on.
+/// for one to tell who holds the readers' side or opens the channel, and does not go on soon.
 pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
+    // A reader that is at work has done long before.
+    bytes(me, ch, fd, |patience| patience.turns() > 90)
+}
+
+/// As [`readable`]; who is at work gets the time that it needs on a busy machine.
+pub fn count(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
+    bytes(me, ch, fd, lock::Patience::is_over)
+}
+
+fn bytes(me: &Caller, ch: &Channel, fd: usize, over: fn(&lock::Patience) -> bool) -> Option<u64> {
     let mut patience = lock::Patience::new();
     loop {
+        if let Some(n) = of_kernel(me, ch, || ch.lane(fd).held()) {
+            return Some(n as u64);
+        }
         let h = ch.head();
         let t = ch.tail();
         let m = ch.chunk();
-        let ring = match ch.ring(&me.domain) {
-            Some(ring) if !t.closed() => ring,
-            _ => return Some(ch.lane(fd).held() as u64),
-        };
-        let there = t.wide(h.position()) - h.position();
-        let own = if m.valid() { ch.lane(fd).held() } else { 0 };
-        // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
-        if ch.head() == h && ch.tail().position() == t.position() && ch.chunk() == m && !h.held() {
-            return Some(there.min(ring.bytes()) + own as u64);
+        if let (Some(ring), false) = (ch.ring(&me.domain), t.closed()) {
+            let there = (t.wide(h.position()) - h.position()).min(ring.bytes());
+            // An outsider's stand in a FIFO's kernel lane, which has no place for them.
+            let own = match m.valid() || ch.is_fifo() {
+                true => ch.lane(fd).held(),
+                false => 0,
+            };
+            // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
+            let same = ch.head() == h && ch.tail().position() == t.position() && ch.chunk() == m;
+            if same && !h.held() {
+                return Some(there + own as u64);
+            }
+        } else if !t.closed() && ch.tail() == t {
+            // Not a state that any of us writes.
+            return Some(ch.lane(fd).held() as u64);
         }
-        if h.held() && patience.wait(me.cpus) {
-            if process::is_dead(h.owner()) {
+        let opener = t.closed() && t.lock_owner() != 0;
+        if (h.held() || opener) && patience.wait(me.cpus) {
+            if opener && process::is_dead(t.lock_owner()) {
+                lock::settle(me, ch, fd);
+            } else if h.held() && process::is_dead(h.owner()) {
                 handback::settle(me, ch, fd);
-            } else if patience.turns() > 90 {
-                // A reader that is at work has done long before.
+            } else if over(&patience) {
                 return None;
             }
         }
+    }
+}
+
+/// Whether poll(2) of a reader says that it can read. `None` as of [`count`].
+pub fn is_readable(me: &Caller, ch: &Channel, fd: usize) -> Option<bool> {
+    Some(count(me, ch, fd)? > 0 || (ch.offer().is_made() && !ch.tail().closed()))
+}
+
+/// Whether poll(2) of a writer says that it can write: a write of PIPE_BUF bytes would not wait.
+pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    loop {
+        let asked = || file::poll1(fd, file::POLLOUT, 0).1 & file::POLLOUT != 0;
+        if let Some(out) = of_kernel(me, ch, asked) {
+            return out;
+        }
+        let Some(room) = Room::look(me, ch, fd) else {
+            if !ch.tail().closed() {
+                return asked();
+            }
+            lock::settle(me, ch, fd);
+            continue;
+        };
+        if room.takes_at_once() >= PIPE_BUF as u64 {
+            return true;
+        }
+        // LINUX pipe_poll: as soon as a page is free. So a write that may not sleep makes sure of it, and so do we.
+        let may = match room.lane {
+            Holds::Drained => true,
+            Holds::Behind => room.ring > PIPE_BUF as u64,
+            Holds::Empty | Holds::First => false,
+        };
+        if !may || !empties_lane(me, ch, fd) {
+            return false;
+        }
+    }
+}
+
+/// Takes the kernel lane's bytes behind the ring's, or proves that there are none any more. False: not now.
+fn empties_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
+        return true;
+    };
+    let (r, m) = (ch.head().position(), ch.chunk());
+    let mut empty = !m.valid();
+    if m.valid() && r < m.position(r) {
+        empty = handback::pull_up(me, ch, fd, r);
+    } else if m.valid() && ch.tail().sleepers() == 0 && lock::try_hold(me, ch, r, Head::READS_LANE)
+    {
+        empty = ch.chunk() == m && ch.lane(fd).is_empty() && ch.clear_chunk(m);
+        lock::release(me, ch, r);
+    }
+    lock::unlock(me, ch);
+    empty
+}
+
+/// The size of the pipe as the kernel would say it, or its error number.
+pub fn size(me: &Caller, ch: &Channel, fd: usize) -> Ret {
+    loop {
+        let asked = || file::fcntl(fd, file::F_GETPIPE_SZ, 0);
+        if let Some(size) = of_kernel(me, ch, asked) {
+            return size;
+        }
+        if !ch.tail().closed() {
+            // The kernel lane has another one meanwhile.
+            return ch.facts.0.size.load(Relaxed) as Ret;
+        }
+        lock::settle(me, ch, fd);
     }
 }
 
@@ -122,39 +236,84 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight 
     }
 }
 
+/// What a writer finds at one look at an open channel.
+struct Room {
+    /// Bytes that the ring has room for.
+    ring: u64,
+    lane: Holds,
+    /// Whether short writes have filled the ring so far that the kernel lane takes no page of another one.
+    is_over: bool,
+}
+
+/// The kernel lane, as a writer finds it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Empty,
+    /// Its bytes were read, but it was not yet found empty.
+    Drained,
+    /// Its bytes come before the ring's.
+    First,
+    /// Its bytes come after some of the ring's: then nothing comes behind them.
+    Behind,
+}
+
+impl Room {
+    /// `None`: the channel is closed, or in no state that any of us writes.
+    fn look(me: &Caller, ch: &Channel, fd: usize) -> Option<Room> {
+        loop {
+            let t = ch.tail();
+            let ring = ch.ring(&me.domain).filter(|_| !t.closed())?;
+            // The chunk before the head: a place that the head has passed is not behind.
+            let m = ch.chunk();
+            let r = ch.head().position();
+            let used = t.wide(r) - r;
+            if used > ring.bytes() {
+                if ch.tail() != t {
+                    continue;
+                }
+                return None;
+            }
+            let lane = match m.valid() {
+                false => Holds::Empty,
+                true if r < m.position(r) => Holds::Behind,
+                true if ch.lane(fd).is_empty() => Holds::Drained,
+                true => Holds::First,
+            };
+            return Some(Room {
+                ring: ring.room().saturating_sub(used),
+                lane,
+                is_over: ring.is_over(used, PIPE_BUF),
+            });
+        }
+    }
+    fn takes(&self, lane: bool) -> u64 {
+        let ring = if self.lane == Holds::Behind {
+            0
+        } else {
+            self.ring
+        };
+        ring + if lane { PIPE_BUF as u64 } else { 0 }
+    }
+    /// Bytes that can be written by one who waits a moment for readers where he must.
+    fn takes_soon(&self) -> u64 {
+        self.takes(matches!(self.lane, Holds::Empty | Holds::Drained))
+    }
+    /// Bytes that can be written by one who does not wait.
+    fn takes_at_once(&self) -> u64 {
+        self.takes(self.lane == Holds::Empty && !self.is_over)
+    }
+}
+
 /// Bytes that a writer finds room for, as one look tells; 0 where a write of PIPE_BUF bytes does not fit. Then the
 /// kernel lane is full, and the descriptor tells when there is room.
 pub fn space(me: &Caller, ch: &Channel, fd: usize) -> u64 {
     let mut shrunk = false;
     loop {
-        let t = ch.tail();
-        let (Some(ring), false) = (ch.ring(&me.domain), t.closed()) else {
+        let Some(room) = Room::look(me, ch, fd) else {
             return pipe_space(fd);
         };
-        // The chunk before R: a place that the head has passed is not behind.
-        let m = ch.chunk();
-        let r = ch.head().position();
-        let used = t.wide(r) - r;
-        if used > ring.bytes() {
-            if ch.tail() != t {
-                continue;
-            }
-            // Not a state that any of us writes.
-            return pipe_space(fd);
-        }
-        let room = if m.valid() && r < m.position(r) {
-            0
-        } else {
-            ring.room().saturating_sub(used)
-        };
-        // The kernel lane takes as much once more.
-        let own = if !m.valid() || ch.lane(fd).is_empty() {
-            PIPE_BUF as u64
-        } else {
-            0
-        };
-        if room + own >= PIPE_BUF as u64 {
-            return room + own;
+        if room.takes_soon() >= PIPE_BUF as u64 {
+            return room.takes_soon();
         }
         if shrunk {
             return 0;

@@ -6,7 +6,7 @@
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
 use crate::give_up::{gives_up, is_small};
-use crate::{access, attach, class, exec, fdtable, fifo, io, later, tls};
+use crate::{access, attach, class, exec, fdtable, fifo, io, later, ready, tls};
 use byway_mem::registry;
 use byway_pipe::birth;
 use byway_pipe::channel::{Channel, Reason};
@@ -115,7 +115,13 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::MMAP => later::maps(f),
         nr::MPROTECT | nr::PKEY_MPROTECT => later::protects(f),
         nr::MUNMAP => later::unmaps(f),
-        _ => gives_up(f, false),
+        _ => match ready::answer(f) {
+            Some(r) => {
+                f.result = r;
+                DONE
+            }
+            None => gives_up(f, false),
+        },
     }
 }
 

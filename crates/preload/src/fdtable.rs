@@ -44,6 +44,17 @@ pub fn entry(fd: usize) -> u32 {
         .map_or(UNKNOWN, |e| e.load(Relaxed))
 }
 
+/// Whether `fd` is known to be no carried pipe.
+pub fn is_plain(fd: usize) -> bool {
+    entry(fd) == PLAIN
+}
+
+/// The channel slot behind `fd`, if that is known already.
+pub fn known(fd: usize) -> Option<usize> {
+    let e = entry(fd);
+    (e > PLAIN).then(|| (e as usize - 2) / 4)
+}
+
 /// Whether the carried `fd` is open for writing (or reading).
 pub fn fits(fd: usize, writes: bool) -> bool {
     let e = entry(fd);

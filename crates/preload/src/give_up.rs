@@ -5,7 +5,7 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{Frame, RUN};
-use crate::{access, class, environment, exec, identity};
+use crate::{access, class, environment, exec, identity, ready};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::channel::Reason;
 use byway_sys::syscall::nr;
@@ -106,9 +106,9 @@ fn polls(list: usize, n: usize, vfork: bool) {
             let fd = (entry as *const i32).read_unaligned();
             (fd, ((entry + 4) as *const i16).read_unaligned())
         };
-        // Without events it asks for hang-up and error alone, which tell of ends and not of bytes: they are
-        // the kernel's at any time. So every Rust program begins, on its standard descriptors.
-        if fd >= 0 && events != 0 {
+        // Without those it asks for hang-up and error alone, which tell of ends and not of bytes: they are the kernel's
+        // at any time. So every Rust program begins, on its standard descriptors.
+        if fd >= 0 && events & (ready::IN | ready::OUT) != 0 {
             exec::give_up(fd as usize, Reason::Readiness, vfork);
         }
     }

@@ -22,6 +22,7 @@ mod identity;
 mod io;
 mod later;
 mod objects;
+mod ready;
 mod request;
 mod shadow;
 mod tls;

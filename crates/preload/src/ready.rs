@@ -1,0 +1,259 @@
+//! Calls that only ask about carried pipes, answered as the kernel would: poll and select where something is ready or
+//! nobody waits, FIONREAD, F_GETPIPE_SZ.
+//!
+//! Invariant: hang-up, error and a bad descriptor are the kernel's own word, for the ends of a carried pipe are the
+//! kernel's at any time; whether it can be read or written is told by its channel, looked at after the kernel.
+//! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
+//! Not here: what becomes of a call that is not answered (give_up.rs).
+use crate::entry::Frame;
+use crate::{access, fdtable, io};
+use byway_pipe::Caller;
+use byway_pipe::channel::Channel;
+use byway_pipe::ready::{self, Closed};
+use byway_sys::errno::{EINTR, Ret, failed};
+use byway_sys::file::{self, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
+use byway_sys::syscall::{call3, call6, nr};
+
+/// What the bytes of a pipe decide.
+pub const IN: i16 = POLLIN | POLLRDNORM;
+pub const OUT: i16 = POLLOUT | POLLWRNORM;
+
+/// The answer to `f`, if it can be told without the pipes that it names being handed back.
+pub fn answer(f: &Frame) -> Option<Ret> {
+    let [a0, a1, a2, a3, a4, a5] = f.args;
+    match f.nr {
+        nr::POLL if a2 as i32 == 0 => polls(a0, a1 as u32 as usize, Waits::No { mask: 0 }),
+        nr::POLL => polls(a0, a1 as u32 as usize, Waits::Yes),
+        nr::PPOLL => polls(a0, a1 as u32 as usize, Waits::by(a2, a3, a4)?),
+        nr::SELECT => selects(a0 as i32, [a1, a2, a3], Waits::by(a4, 0, 0)?),
+        nr::PSELECT6 => {
+            let (mask, size) = mask(a5)?;
+            selects(a0 as i32, [a1, a2, a3], Waits::by(a4, mask, size)?)
+        }
+        nr::IOCTL if a1 as u32 as usize == file::FIONREAD => {
+            let (me, ch) = channel(a0)?;
+            let n = ready::count(&me, ch, a0)?.min(i32::MAX as u64) as i32;
+            access::allowed(a2, 4, true).then(|| {
+                // SAFETY: asked for.
+                unsafe { (a2 as *mut i32).write_unaligned(n) };
+                0
+            })
+        }
+        nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ => {
+            let (me, ch) = channel(a0)?;
+            Some(ready::size(&me, ch, a0))
+        }
+        _ => None,
+    }
+}
+
+fn channel(fd: usize) -> Option<(Caller, &'static Channel)> {
+    let i = fdtable::channel(fd)?;
+    let me = io::me()?;
+    Some((me, Channel::at(me.domain, i)?))
+}
+
+/// Whether a call waits where nothing is ready.
+#[derive(Clone, Copy)]
+enum Waits {
+    Yes,
+    /// With the mask of signals at this address, if it is not 0.
+    No {
+        mask: usize,
+    },
+}
+
+impl Waits {
+    /// With the struct timespec or timeval at `time`, and the mask of `size` bytes at `mask`; `None` where the kernel
+    /// would refuse them.
+    fn by(time: usize, mask: usize, size: usize) -> Option<Waits> {
+        const NS: i64 = 1_000_000_000;
+        if mask != 0 && (size != 8 || !access::allowed(mask, 8, false)) {
+            return None;
+        }
+        if time == 0 {
+            return Some(Waits::Yes);
+        }
+        if !access::allowed(time, 16, false) {
+            return None;
+        }
+        // SAFETY: asked for.
+        match unsafe { (time as *const [i64; 2]).read_unaligned() } {
+            [0, 0] => Some(Waits::No { mask }),
+            [s, rest] if s >= 0 && (0..NS).contains(&rest) => Some(Waits::Yes),
+            _ => None,
+        }
+    }
+
+    /// The answer where nothing is ready.
+    ///
+    /// LINUX ppoll(2): then a signal that the mask lets through is taken in; with something ready none is.
+    fn nothing(self) -> Option<Ret> {
+        let none = [0u64; 2];
+        match self {
+            Waits::Yes => None,
+            Waits::No { mask: 0 } => Some(0),
+            Waits::No { mask } => {
+                let now = none.as_ptr() as usize;
+                // SAFETY: no descriptor; a struct timespec, and a mask that can be read.
+                Some(unsafe { call6(nr::PPOLL, 0, 0, now, mask, 8, 0) })
+            }
+        }
+    }
+}
+
+/// The mask that the last argument of pselect6 at `p` names, and its size.
+fn mask(p: usize) -> Option<(usize, usize)> {
+    if p == 0 {
+        return Some((0, 0));
+    }
+    // SAFETY: asked for.
+    access::allowed(p, 16, false).then(|| unsafe { (p as *const (usize, usize)).read_unaligned() })
+}
+
+/// Makes a call that does not wait. A handler that came over it was there before it.
+fn at_once(call: impl Fn() -> Ret) -> Ret {
+    loop {
+        let r = call();
+        if r != EINTR {
+            return r;
+        }
+    }
+}
+
+/// The bits of `IN` and `OUT` among `events` that poll(2) has of carried `fd`; `None`: it cannot be told now.
+fn bits(me: &Caller, ch: &Channel, fd: usize, events: i16) -> Option<i16> {
+    let mut bits = 0;
+    if events & IN != 0 && fdtable::fits(fd, false) && ready::is_readable(me, ch, fd)? {
+        bits |= events & IN;
+    }
+    if events & OUT != 0 && fdtable::fits(fd, true) && ready::is_writable(me, ch, fd) {
+        bits |= events & OUT;
+    }
+    Some(bits)
+}
+
+/// The `n` structs pollfd at `list`.
+fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
+    const SIZE: usize = 8;
+    if n > fdtable::FDS || !access::allowed(list, n * SIZE, true) {
+        return None;
+    }
+    // SAFETY: asked for; struct pollfd is fd, events, revents.
+    let entry = |k: usize| unsafe { (list as *mut (i32, i16, i16)).add(k) };
+    let read = |k: usize| {
+        // SAFETY: asked for.
+        let (fd, events, shown) = unsafe { entry(k).read_unaligned() };
+        let asks = fd >= 0 && events & (IN | OUT) != 0;
+        (fd as usize, events, shown, asks)
+    };
+    let concerns = |&k: &usize| {
+        let (fd, _, _, asks) = read(k);
+        asks && !fdtable::is_plain(fd)
+    };
+    // Of the first such pipe, which is mostly the only one, the kernel's word may be enough.
+    let first = (0..n).find(concerns)?;
+    let me = io::me()?;
+    let known = fdtable::known(read(first).0).and_then(|i| Channel::at(me.domain, i));
+    let closed = known.and_then(|ch| Some((ch, Closed::now(&me, ch)?)));
+    // SAFETY: the list may be written.
+    let ready = at_once(|| unsafe { call3(nr::POLL, list, n, 0) });
+    if failed(ready) {
+        return None;
+    }
+    let mut ready = 0;
+    for k in 0..n {
+        let (fd, events, shown, asks) = read(k);
+        let mut now = shown;
+        let asked = asks && shown & POLLNVAL == 0;
+        if let Some((me, ch)) = asked.then(|| channel(fd)).flatten()
+            && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
+        {
+            now = shown & !(IN | OUT) | bits(&me, ch, fd, events)?;
+            // SAFETY: the list may be written.
+            unsafe { entry(k).write_unaligned((fd as i32, events, now)) };
+        }
+        ready += Ret::from(now != 0);
+    }
+    match ready {
+        0 => waits.nothing(),
+        n => Some(n),
+    }
+}
+
+fn is(one: &Channel, other: &Channel) -> bool {
+    core::ptr::eq(one, other)
+}
+
+/// Descriptors that select(2) can name without more memory than a program usually gives it.
+const FDS: usize = 1024;
+type Set = [u64; FDS / 64];
+
+/// The descriptors below `n` in three sets of bits.
+fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
+    let n = usize::try_from(n).ok().filter(|n| *n <= FDS)?;
+    let words = n.div_ceil(64);
+    let mut asked: [Set; 3] = [[0; FDS / 64]; 3];
+    for (to, from) in asked.iter_mut().zip(sets) {
+        if from != 0 && !access::allowed(from, words * 8, true) {
+            return None;
+        }
+        for (k, word) in to[..words].iter_mut().enumerate().filter(|_| from != 0) {
+            // SAFETY: asked for.
+            *word = unsafe { (from as *const u64).add(k).read_unaligned() };
+        }
+    }
+    let mut ours: [Set; 2] = [[0; FDS / 64]; 2];
+    let mut ready = 0;
+    let mut any = false;
+    for fd in 0..n {
+        let (k, bit) = (fd / 64, 1 << (fd % 64));
+        let wants = [asked[0][k] & bit != 0, asked[1][k] & bit != 0];
+        if wants == [false; 2] || fdtable::is_plain(fd) {
+            continue;
+        }
+        let Some((me, ch)) = channel(fd) else {
+            continue;
+        };
+        any = true;
+        let events = if wants[0] { IN } else { 0 } | if wants[1] { OUT } else { 0 };
+        let shown = file::poll1(fd, 0, 0).1 | bits(&me, ch, fd, events)?;
+        // LINUX select: an end or an error is something to read, an error something to write.
+        for (set, those) in [IN | POLLHUP | POLLERR, OUT | POLLERR]
+            .into_iter()
+            .enumerate()
+        {
+            asked[set][k] &= !bit;
+            if wants[set] && shown & those != 0 {
+                ours[set][k] |= bit;
+                ready += 1;
+            }
+        }
+    }
+    if !any {
+        return None;
+    }
+    let [r, w, x] = asked.each_ref().map(|set| set.as_ptr() as usize);
+    let none = [0u64; 2];
+    let now = none.as_ptr() as usize;
+    // SAFETY: three sets of `FDS` bits, and a struct timeval.
+    let others = at_once(|| unsafe { call6(nr::SELECT, n, r, w, x, now, 0) });
+    if failed(others) {
+        return None;
+    }
+    ready += others;
+    if ready == 0 {
+        let nothing = waits.nothing()?;
+        if failed(nothing) {
+            return Some(nothing);
+        }
+    }
+    for (set, to) in sets.into_iter().enumerate().filter(|(_, to)| *to != 0) {
+        for k in 0..words {
+            let found = asked[set][k] | ours.get(set).map_or(0, |set| set[k]);
+            // SAFETY: asked for.
+            unsafe { (to as *mut u64).add(k).write_unaligned(found) };
+        }
+    }
+    Some(ready)
+}
