@@ -366,6 +366,35 @@ static void refused(void) {
     IS(poll(f, 1, 0), 1);
     IS(f->revents, POLLNVAL);
 }
+/* A list of one descriptor, again and again: the descriptor becomes another file's, the list is taken away. */
+static void list_of_one(void) {
+    int p[2], d = open("/dev/null", O_RDONLY);
+    char *m = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct pollfd *f = (struct pollfd *)(m + 4096) - 1;
+    mprotect(m + 4096, 4096, PROT_NONE);
+    mkpipe(p);
+    *f = (struct pollfd){d, POLLIN, 0};
+    for (int i = 0; i < 5; i++) IS(poll(f, 1, i - 1), 1);
+    dup2(p[0], d);
+    IS(poll(f, 1, 0), 0);
+    put(p[1], 3, 0);
+    for (int i = 0; i < 5; i++) IS(poll(f, 1, i - 1), 1);
+    get(d, 3, 0);
+    IS(poll(f, 1, 1), 0); /* waited for: the kernel's from here on */
+    put(p[1], 3, 0);
+    for (int i = 0; i < 5; i++) IS(poll(f, 1, i - 1), 1);
+    get(d, 3, 0);
+    for (int i = 0; i < 5; i++) IS(poll(f, 1, 0), 0);
+    FAILS(poll((struct pollfd *)((char *)f + 4), 1, 0), EFAULT);
+    FAILS(poll((struct pollfd *)-4, 1, 0), EFAULT);
+    FAILS(poll((struct pollfd *)-8, 1, 0), EFAULT);
+    mprotect(m, 4096, PROT_READ);
+    FAILS(poll(f, 1, 0), EFAULT);
+    mprotect(m, 4096, PROT_NONE);
+    FAILS(poll(f, 1, 0), EFAULT);
+    munmap(m, 8192);
+    FAILS(poll(f, 1, 0), EFAULT);
+}
 /* Looks by one thread while another reads and a third writes. */
 static volatile int over;
 static void *looks(void *fd) {
@@ -395,4 +424,4 @@ static void by_another_thread(void) {
     REAP0(c);
 }
 MAIN(T(each_state), T(reader_gone), T(room_again), T(byte_by_byte), T(count_while_written), T(poll_while_written),
-     T(poll_while_read), T(a_mixed_set), T(which_are_open), T(masks), T(refused), T(by_another_thread))
+     T(poll_while_read), T(a_mixed_set), T(which_are_open), T(masks), T(refused), T(list_of_one), T(by_another_thread))

@@ -131,9 +131,11 @@ pub fn of(n: usize) -> Does {
 }
 
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
-/// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable.
+/// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
+/// descriptor in its list of one is not plain.
 pub const fn class(n: usize) -> u8 {
     match treatment(n) {
+        _ if n == POLL => 5,
         Does::Runs => 0,
         Carried | Decided { first: true } => 1,
         HandsBack(&[0], _) => 1,

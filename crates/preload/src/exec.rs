@@ -210,8 +210,11 @@ fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static 
     } else {
         io::me()
     };
-    let (me, ch) = (me?, Channel::at(attach::domain()?, i?)?);
-    handback::hand_back(&me, ch, fd, true, why);
+    let (me, i) = (me?, i?);
+    let ch = Channel::at(attach::domain()?, i)?;
+    if handback::hand_back(&me, ch, fd, true, why) && !vfork {
+        fdtable::leave(fd, i);
+    }
     Some((me, ch))
 }
 

@@ -70,6 +70,10 @@ pub struct Passing {
     pub slot: Cell<usize>,
 }
 
+/// Where the entry code finds what it knows of a list for poll(2): the epoch, and the first writable range.
+pub const EPOCH_AT: usize = core::mem::offset_of!(Tls, epoch);
+pub const WRITABLE_AT: usize = core::mem::offset_of!(Tls, writable);
+
 /// Where the entry code finds them.
 pub const PASSING_AT: usize = core::mem::offset_of!(Tls, passing);
 const _: () = assert!(size_of::<Passing>() == 32);
