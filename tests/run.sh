@@ -230,6 +230,11 @@ if [ "$u" = 0 ]; then
     is "sets something else: $what" "$(sets "$what")" 0
   done
 fi
+# A call that nobody knows has each pipe handed back that an argument may name.
+is "a call that nobody knows" "$(sets "libc.syscall(500, 77, 77, 77, 77, 0, 77)")" 0
+is "one above all numbers" "$(sets "libc.syscall(5000, 77, 0, 77, 77, 77, 77)")" 0
+is "a command of fcntl that nobody knows" "$(sets "libc.fcntl(0, 5000, 0)")" 0
+is "one that names something else" "$(sets "libc.syscall(500, 77, 77, 77, 77, 77, 77)")" 1
 # GNU make sets its ids to what they are at its start, and what it starts takes part as well.
 printf 'all:\n\t@head -c 50M /dev/zero\n' >Makefile
 is "make" "$("$byway" run --private --explain -- sh -c 'make 2>&1 | cat >/dev/null' 2>&1 | grep -c 'head -> cat .* [1-9][0-9]\{6,\} bytes carried')" 1

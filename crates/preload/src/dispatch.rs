@@ -1,7 +1,7 @@
 //! The one decision: ours, or the kernel's; and what must happen to a pipe before the kernel gets a call on it.
 //!
 //! Invariant: a call that can move or show a carried pipe's bytes in a way that is not carried finds the pipe handed
-//! back. Everything that is not known here runs as it stands.
+//! back. What is not known is not carried (crate pipe, calls.rs).
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
@@ -38,64 +38,16 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             _ => RUN,
         };
     }
-    let t = tls::get();
-    if t.mode.get() != 0 {
-        let tid = process::gettid();
-        if tid == t.tid.get() {
-            t.mode.set(0);
-            t.copy.replace(Copy::NONE).give_back();
-        } else if t.mode.get() == tls::VFORKED {
-            return vfork_child(f);
-        } else {
-            t.tid.set(tid);
-            t.mode.set(0);
-            // They name the parent's place.
-            t.passing.iter().for_each(|q| q.fd.set(0));
-            exec::enter_child();
-        }
+    if is_vfork_child() {
+        return vfork_child(f);
     }
-    let [a0, a1, a2, _, _, _] = f.args;
+    let [a0, a1, ..] = f.args;
     if !matches!(f.nr, nr::WRITE | nr::WRITEV) {
         HEARD.store(true, Relaxed);
     }
     match f.nr {
-        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
-            let Some(i) = fdtable::channel(a0) else {
-                return RUN;
-            };
-            let does = if fdtable::fits(a0, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
-                io::begin(f, i)
-            } else {
-                // LINUX EBADF, which the kernel says itself.
-                RUN
-            };
-            if does == RUN {
-                count(i);
-            }
-            does
-        }
-        nr::CLOSE => {
-            fifo::closes(a0);
-            closes(f, fdtable::forget(a0))
-        }
-        nr::DUP2 | nr::DUP3 => {
-            if a0 as u32 != a1 as u32 {
-                fifo::closes(a1);
-            }
-            let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
-            closes(f, was)
-        }
-        nr::CLOSE_RANGE => {
-            if a2 & 2 != 0 {
-                exec::give_up_all(Reason::Passed, false);
-                return RUN;
-            }
-            if a2 & 4 == 0 {
-                fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
-            }
-            let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
-            closes(f, was)
-        }
+        nr::READ | nr::WRITE | nr::READV | nr::WRITEV => carries(f),
+        nr::CLOSE | nr::DUP2 | nr::DUP3 | nr::CLOSE_RANGE => replaces(f),
         nr::PIPE | nr::PIPE2 => pipe(f),
         nr::WAIT4 | nr::WAITID => same(f, EPOCH),
         nr::EXIT | nr::EXIT_GROUP => {
@@ -122,6 +74,76 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             }
             None => gives_up(f, false),
         },
+    }
+}
+
+/// Whether a vfork child calls, which has its parent's thread-local block; a forked child's first call makes it a
+/// participant.
+fn is_vfork_child() -> bool {
+    let t = tls::get();
+    if t.mode.get() == 0 {
+        return false;
+    }
+    let tid = process::gettid();
+    if tid == t.tid.get() {
+        t.mode.set(0);
+        t.copy.replace(Copy::NONE).give_back();
+    } else if t.mode.get() == tls::VFORKED {
+        return true;
+    } else {
+        t.tid.set(tid);
+        t.mode.set(0);
+        // They name the parent's place.
+        t.passing.iter().for_each(|q| q.fd.set(0));
+        exec::enter_child();
+    }
+    false
+}
+
+/// read(2), write(2) and their like.
+fn carries(f: &mut Frame) -> u32 {
+    let fd = f.args[0];
+    let Some(i) = fdtable::channel(fd) else {
+        return RUN;
+    };
+    let does = if fdtable::fits(fd, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
+        io::begin(f, i)
+    } else {
+        // LINUX EBADF, which the kernel says itself.
+        RUN
+    };
+    if does == RUN {
+        count(i);
+    }
+    does
+}
+
+/// What closes a descriptor, or makes it another file's.
+fn replaces(f: &mut Frame) -> u32 {
+    let [a0, a1, a2, ..] = f.args;
+    match f.nr {
+        nr::CLOSE => {
+            fifo::closes(a0);
+            closes(f, fdtable::forget(a0))
+        }
+        nr::CLOSE_RANGE => {
+            if a2 & 2 != 0 {
+                exec::give_up_all(Reason::Passed, false);
+                return RUN;
+            }
+            if a2 & 4 == 0 {
+                fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
+            }
+            let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
+            closes(f, was)
+        }
+        _ => {
+            if a0 as u32 != a1 as u32 {
+                fifo::closes(a1);
+            }
+            let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
+            closes(f, was)
+        }
     }
 }
 

@@ -51,9 +51,13 @@ fn decided(f: &Frame, vfork: bool) {
             }
         }
         nr::FCNTL => {
-            // F_SETPIPE_SZ, F_GETPIPE_SZ, F_SETOWN, F_SETSIG, F_SETOWN_EX; F_SETFL with O_ASYNC or O_DIRECT
-            let flags = a1 == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
-            if flags || matches!(a1, 1031 | 1032 | 8 | 10 | 15) {
+            // F_DUPFD to F_SETFL, locks, F_GETOWN, F_GETSIG, F_GETOWN_EX, F_SETLEASE to F_DUPFD_CLOEXEC, seals and hints
+            // leave the bytes alone: but O_ASYNC and O_DIRECT. What is none of them is not known, or not carried.
+            let command = a1 as u32;
+            let flags = command == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
+            if flags
+                || !matches!(command, 0..=7 | 9 | 11 | 16 | 36..=38 | 1024..=1030 | 1033..=1038)
+            {
                 exec::give_up(a0, Reason::Control, vfork);
             }
         }

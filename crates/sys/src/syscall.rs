@@ -107,6 +107,7 @@ pub mod nr {
     pub const PWRITEV2: usize = 328;
     pub const IO_URING_SETUP: usize = 425;
     pub const IO_URING_ENTER: usize = 426;
+    pub const IO_URING_REGISTER: usize = 427;
     pub const CLONE3: usize = 435;
     pub const STATX: usize = 332;
     pub const CLOSE_RANGE: usize = 436;
