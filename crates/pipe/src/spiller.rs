@@ -28,10 +28,6 @@ pub fn is_at_work(t: Tail) -> bool {
 /// Has a spiller write [at, pos) of the ring into the pipe behind `lane`, a description for both directions. True: both
 /// locks, which the caller held, are the spiller's, and the channel is closed. False: there can be no such process.
 pub(crate) fn make(me: &Caller, ch: &Channel, lane: &Lane, at: u64, pos: u64) -> bool {
-    // A filter of system calls may end who makes a process.
-    if process::is_filtered() {
-        return false;
-    }
     let (tmp, mut made) = (lane.number(), 0);
     table::with_own(|| {
         file::close_others(tmp);
@@ -114,9 +110,16 @@ pub(crate) fn full(ch: &Channel, fd: usize, done: usize, p: &lock::Patience) -> 
 }
 
 /// Before a call that writes into the pipe past us, or has another do so: waits until no spiller is at work, if `fd` is a
-/// write end. It would have waited for the same in the write(2) of those bytes, had they gone to the kernel's pipe.
+/// write end. The write(2) of those bytes would have waited for the same, had they gone to the kernel's pipe.
+///
+/// Not in a process that has a read end too: nobody else may read.
 pub fn wait(me: &Caller, ch: &Channel, fd: usize) {
-    while ch.tail().spiller() != 0 && file::is_writable(fd) && ch.is_behind(fd) {
+    let is_over = || ch.tail().spiller() == 0 || !file::is_writable(fd) || !ch.is_behind(fd);
+    let mut reads = false;
+    if !is_over() {
+        file::each_fd(|fd| reads |= file::is_readable(fd) && ch.is_behind(fd));
+    }
+    while !reads && !is_over() {
         process::nap(1000);
         lock::settle(me, ch, fd);
     }

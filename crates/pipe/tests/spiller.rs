@@ -240,6 +240,31 @@ fn writers_wait_behind_it() {
     });
 }
 
+/// A call that is not ours comes behind it; but not where nobody else may read.
+#[test]
+fn who_writes_past_it_waits() {
+    as_user(|| {
+        let p = full();
+        hand_back(&p);
+        spiller::wait(&me(p.d), p.ch, p.w);
+        spiller::wait(&me(p.d), p.ch, p.r);
+        assert!(spiller::is_at_work(p.ch.tail()));
+        let pid = child(|| {
+            file::close(p.r);
+            spiller::wait(&me(p.d), p.ch, p.w);
+            let b = bytes(SIZE, 1000);
+            // SAFETY: our own fd and buffer.
+            let n = unsafe { file::write(p.w, b.as_ptr(), b.len()) };
+            assert_eq!(n, 1000);
+        });
+        file::close(p.w);
+        process::nap(20_000);
+        assert_eq!(read_on(&p, 0), SIZE + 1000);
+        assert_eq!(reap(pid), 0);
+        ended(&p);
+    });
+}
+
 /// Each edge of epoll(7) that a full pipe promises comes.
 #[test]
 fn a_writer_that_waits_for_edges() {

@@ -8,65 +8,9 @@ use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
 use byway_pipe::channel::{Channel, Reason};
 use byway_pipe::{Caller, fifo, handback, pass_through, spiller};
-use byway_sys::errno::failed;
-use byway_sys::syscall::{call3, call6, nr};
+use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Calls `f` with each open descriptor of this process.
-fn each_fd(mut f: impl FnMut(usize)) {
-    // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
-    let path = b"/proc/thread-self/fd\0";
-    // A handler's stack may be small.
-    let mut buf = [0u8; 256];
-    // SAFETY: the path is NUL terminated; the buffer is ours for each call.
-    unsafe {
-        let dir = call6(
-            nr::OPENAT,
-            -100isize as usize,
-            path.as_ptr() as usize,
-            0o2200000,
-            0,
-            0,
-            0,
-        );
-        if failed(dir) {
-            for fd in 0..1024 {
-                f(fd);
-            }
-            return;
-        }
-        loop {
-            let n = call3(
-                nr::GETDENTS64,
-                dir as usize,
-                buf.as_mut_ptr() as usize,
-                buf.len(),
-            );
-            if n <= 0 {
-                break;
-            }
-            let mut at = 0;
-            while at + 19 < n as usize {
-                let len = u16::from_le_bytes([buf[at + 16], buf[at + 17]]) as usize;
-                let mut fd = 0usize;
-                let mut number = false;
-                for &c in &buf[at + 19..(at + len).min(buf.len())] {
-                    if !c.is_ascii_digit() {
-                        break;
-                    }
-                    number = true;
-                    fd = fd * 10 + (c - b'0') as usize;
-                }
-                if number && fd != dir as usize {
-                    f(fd);
-                }
-                at += len.max(19);
-            }
-        }
-        call3(nr::CLOSE, dir as usize, 0, 0);
-    }
-}
 
 fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
     let d = attach::domain()?;

@@ -14,6 +14,7 @@ pub const O_NONBLOCK: usize = 0o4000;
 pub const O_DIRECT: usize = 0o40000;
 pub const O_ASYNC: usize = 0o20000;
 pub const O_CLOEXEC: usize = 0o2000000;
+pub const O_WRONLY: usize = 1;
 pub const O_RDWR: usize = 2;
 pub const POLLIN: i16 = 1;
 pub const POLLOUT: i16 = 4;
@@ -76,9 +77,18 @@ pub fn is_nonblocking(fd: usize) -> bool {
 
 /// Whether the open file description is for writing.
 pub fn is_writable(fd: usize) -> bool {
+    mode_of(fd).is_some_and(|mode| mode != 0)
+}
+
+/// Whether the open file description is for reading, too or alone.
+pub fn is_readable(fd: usize) -> bool {
+    mode_of(fd).is_some_and(|mode| mode != O_WRONLY)
+}
+
+fn mode_of(fd: usize) -> Option<usize> {
     const O_ACCMODE: usize = 3;
     let flags = fcntl(fd, F_GETFL, 0);
-    !failed(flags) && flags as usize & O_ACCMODE != 0
+    (!failed(flags)).then_some(flags as usize & O_ACCMODE)
 }
 
 /// When the file behind `fd` came into being, ns since the epoch; 0 where its file system does not keep that.
@@ -186,7 +196,6 @@ pub fn reopen(fd: usize) -> Ret {
 
 /// A new open file description of the pipe behind `fd`, a reader, for writes that wait.
 pub fn reopen_to_write(fd: usize) -> Ret {
-    const O_WRONLY: usize = 1;
     reopen_named(&Path::fd(fd), fd, O_WRONLY | O_CLOEXEC)
 }
 
@@ -224,6 +233,61 @@ fn open(path: &Path, flags: usize) -> Ret {
 fn chmod(fd: usize, mode: u32) -> Ret {
     // SAFETY: no pointer.
     unsafe { call3(nr::FCHMOD, fd, mode as usize, 0) }
+}
+
+/// Calls `f` with each open descriptor of this process.
+pub fn each_fd(mut f: impl FnMut(usize)) {
+    // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
+    let path = b"/proc/thread-self/fd\0";
+    // A handler's stack may be small.
+    let mut buf = [0u8; 256];
+    // SAFETY: the path is NUL terminated; the buffer is ours for each call.
+    unsafe {
+        let dir = call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.as_ptr() as usize,
+            0o2200000,
+            0,
+            0,
+            0,
+        );
+        if failed(dir) {
+            for fd in 0..1024 {
+                f(fd);
+            }
+            return;
+        }
+        loop {
+            let n = call3(
+                nr::GETDENTS64,
+                dir as usize,
+                buf.as_mut_ptr() as usize,
+                buf.len(),
+            );
+            if n <= 0 {
+                break;
+            }
+            let mut at = 0;
+            while at + 19 < n as usize {
+                let len = u16::from_le_bytes([buf[at + 16], buf[at + 17]]) as usize;
+                let mut fd = 0usize;
+                let mut number = false;
+                for &c in &buf[at + 19..(at + len).min(buf.len())] {
+                    if !c.is_ascii_digit() {
+                        break;
+                    }
+                    number = true;
+                    fd = fd * 10 + (c - b'0') as usize;
+                }
+                if number && fd != dir as usize {
+                    f(fd);
+                }
+                at += len.max(19);
+            }
+        }
+        call3(nr::CLOSE, dir as usize, 0, 0);
+    }
 }
 
 /// Closes every descriptor but `fd`. For a table of one's own.
