@@ -5,7 +5,7 @@ library says that it let the call pass. A call from anywhere else is one that By
 
   usage: capture.py BYWAY          prints one line a program, exits 1 if any call was missed
 """
-import os, re, subprocess, sys, tempfile
+import json, os, re, subprocess, sys, tempfile
 
 BYWAY = os.path.abspath(sys.argv[1])
 C = r"""
@@ -91,11 +91,11 @@ def main():
                 f.write("%06d the quick brown fox jumps over the lazy dog %d\n" % (i * 7919 % 20000, i))
         for name, line in CASES.items():
             os.mkdir("log")
-            r = subprocess.run([BYWAY, "run", "--explain", "--", "strace", "-ff", "-i", "-y", "-s", "0", "-o", "log/t",
+            r = subprocess.run([BYWAY, "run", "--explain=json", "--explain-to", "told", "--", "strace", "-ff", "-i", "-y", "-s", "0", "-o", "log/t",
                                 "-e", "trace=read,write,readv,writev,mmap,execve,clone,clone3,fork,vfork",
                                 "bash", "-c", line], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200)
-            told = {m.group(1): (int(m.group(2)), int(m.group(3))) for m in
-                    re.finditer(r"pipe:\[(\d+)\]  .*?  (\d+) bytes carried, (\d+) calls? left", r.stderr)}
+            with open("told") as f:
+                told = {str(c["inode"]): (c["carried_bytes"], c["uncounted_calls"]) for c in json.load(f)["channels"]}
             carried = {p for p, (b, _) in told.items() if b > 0}
             ours, passed, missed = 0, {}, []
             for pipe, where in calls("log"):

@@ -67,7 +67,7 @@ fn machine() -> i32 {
     }
     match limit::as_error(|| prepare::prepare(&Settings::default())) {
         Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
-        Err(why) => f.say(false, &why),
+        Err(why) => f.say(false, why.text()),
     }
     i32::from(f.bad)
 }

@@ -4,24 +4,25 @@
 //! domain whose runs were killed is removed by the next run.
 //! Not here: the layout (crate mem), the file's name and life (crate folder, runs.rs), who shares it (members.rs), the work while the
 //! command runs (service.rs).
+use crate::account::{Counts, Entry};
 use crate::caller::user;
 use crate::members;
 use crate::settings::{Settings, environment};
-use crate::tell::tell;
 pub use byway_folder::{folder, usable};
 use byway_folder::{native, quota, runs};
 use byway_mem::domain::Domain;
-use byway_mem::layout::flags;
-use byway_mem::layout::{Geometry, MAGIC};
+use byway_mem::layout::{CHANNELS_MOST, Geometry, MAGIC, MEMBERS, flags};
 use byway_mem::{group, reclaim, registry};
-use byway_pipe::channel::{Channel, Reason};
+use byway_pipe::channel::Channel;
+use byway_sys::process;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -35,8 +36,10 @@ pub struct Run {
     file: File,
     is_maker: bool,
     pub(crate) domain: Domain,
-    /// What `explain` will say of channels that were collected.
-    pub(crate) gone: Mutex<Vec<String>>,
+    /// What is told of channels that were collected.
+    pub(crate) gone: Mutex<Vec<Entry>>,
+    /// Of FIFOs that were there before this run, what had gone through them.
+    pub(crate) before: Mutex<HashMap<(u64, u64), Counts>>,
 }
 
 impl Run {
@@ -75,7 +78,8 @@ impl Run {
                     file,
                     is_maker: false,
                     domain,
-                    gone: Mutex::new(Vec::new()),
+                    gone: Mutex::default(),
+                    before: Mutex::default(),
                 }),
                 None => Run::create(cache, cpus, settings),
             };
@@ -112,7 +116,8 @@ impl Run {
             file: f,
             is_maker: true,
             domain,
-            gone: Mutex::new(Vec::new()),
+            gone: Mutex::default(),
+            before: Mutex::default(),
         })
     }
 
@@ -130,86 +135,67 @@ impl Run {
         n
     }
 
-    /// Each channel on standard error: the kernel's number of the pipe, the programs at its ends, what was carried, how
-    /// many calls were left to the kernel, and, if something was not carried, why.
-    pub fn explain(&self) {
-        let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
-        let now = registry::slots(self.domain).filter_map(|i| self.own(i));
-        for line in gone.into_iter().chain(now) {
-            tell(&line);
+    /// From here on the run's channels are kept for `account`. What FIFOs have carried until now is none of it.
+    pub fn begin_account(&self) {
+        let d = self.domain;
+        let me = d.member_bit(std::process::id());
+        d.header().explains.fetch_or(me, Ordering::Relaxed);
+        if self.is_maker {
+            return;
+        }
+        let Ok(mut before) = self.before.lock() else {
+            return;
+        };
+        for i in registry::slots(d) {
+            if let (Some(ch), Some(key)) = (Channel::at(d, i), registry::object(d, i))
+                && ch.is_fifo()
+            {
+                ch.writer.0.runs.fetch_and(!me, Ordering::Relaxed);
+                before.insert(key, Counts::of(ch));
+            }
         }
     }
 
-    /// As `describe`, if slot `i` came into being in this run, or is a FIFO, which is everybody's.
-    pub(crate) fn own(&self, i: usize) -> Option<String> {
-        let ch = Channel::at(self.domain, i)?;
-        let run = ch.facts.0.run.load(Ordering::Relaxed);
-        (ch.is_fifo() || run == std::process::id()).then(|| self.describe(i))?
+    /// What each of the run's channels has carried.
+    pub fn account(&self) -> Vec<Entry> {
+        let gone = self.gone.lock().map(|v| v.clone()).unwrap_or_default();
+        let now = registry::slots(self.domain).filter_map(|i| self.own(i));
+        gone.into_iter().chain(now).collect()
     }
 
-    fn describe(&self, i: usize) -> Option<String> {
-        let n = registry::inode(self.domain, i)?;
-        let ch = Channel::at(self.domain, i)?;
-        let relaxed = Ordering::Relaxed;
-        let name = |side: &[AtomicU64; 2]| {
-            let bytes: Vec<u8> = side
-                .iter()
-                .flat_map(|w| w.load(relaxed).to_le_bytes())
-                .collect();
-            let end = bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len());
-            // A peer wrote it: nothing that a terminal would obey.
-            let text: String = String::from_utf8_lossy(&bytes[..end])
-                .chars()
-                .map(|c| if c.is_control() { '?' } else { c })
-                .collect();
-            if text.is_empty() { "?".into() } else { text }
+    /// What the channel in slot `i` has carried, if it came into being in this run, or is a FIFO that this run has used.
+    pub(crate) fn own(&self, i: usize) -> Option<Entry> {
+        let d = self.domain;
+        let key = registry::object(d, i)?;
+        let ch = Channel::at(d, i)?;
+        let me = std::process::id();
+        let is_own = match ch.is_fifo() {
+            true => ch.writer.0.runs.load(Ordering::Relaxed) & d.member_bit(me) != 0,
+            false => ch.facts.0.run.load(Ordering::Relaxed) == me,
         };
-        let carried = ch.writer.0.bytes.load(relaxed);
-        let direct = match ch.offer().bytes.load(relaxed) {
-            0 => String::new(),
-            n => format!(" ({n} of them in one copy)"),
+        let before = self.before.lock().ok()?.get(&key).copied();
+        is_own.then(|| Entry::of(&d, ch, key.1, before.unwrap_or_default()))
+    }
+
+    /// Whether another run, which lives, will tell of the channel in slot `i` and has not yet.
+    pub(crate) fn is_kept(&self, i: usize) -> bool {
+        let d = self.domain;
+        // Many more may be needed.
+        if d.channels_made() > CHANNELS_MOST / 2 {
+            return false;
+        }
+        let h = d.header();
+        let Some(ch) = Channel::at(d, i) else {
+            return false;
         };
-        let calls = ch.facts.0.left.load(relaxed);
-        let why = Reason::from(ch.facts.0.why.load(relaxed));
-        let reason = match why {
-            Reason::Cold if carried == 0 => "; too little traffic, or an end took no part",
-            Reason::Cold | Reason::ReaderGone => "",
-            Reason::Readiness => "; then the kernel's: poll, select or epoll on it",
-            Reason::SecondReader => "; at times the kernel's: two readers asleep at once",
-            Reason::Splice => "; then the kernel's: splice, tee, vmsplice, sendfile or io_uring",
-            Reason::Control => {
-                "; then the kernel's: a control call (F_SETPIPE_SZ, F_SETOWN, O_ASYNC ...)"
-            }
-            Reason::Passed => {
-                "; then the kernel's: passed to another process, or used by a vfork child"
-            }
-            Reason::NotTakingPart => "; then the kernel's: a program that cannot take part",
-            Reason::AnotherUsers => "; the kernel's: the FIFO is another user's",
-            Reason::Unwatched => {
-                "; the kernel's: nobody could watch who opens it (fs.inotify.max_user_watches, no right to read it)"
-            }
-            Reason::Memory => "; then the kernel's: no shared memory",
-            Reason::Address => "; then the kernel's: a bad address",
-            Reason::Vector => "; then the kernel's: a long or empty list of buffers",
-            Reason::Credentials => "; then the kernel's: change of credentials or of name space",
-            Reason::Limits => {
-                "; then the kernel's: a program limits or locks its memory (RLIMIT_AS, mlockall)"
-            }
-            Reason::Stack => {
-                "; then the kernel's: a program's handlers have a small stack (sigaltstack)"
-            }
-            Reason::Code => {
-                "; then the kernel's: a program's code that came later cannot be proven (a library, or made at run time)"
-            }
-            Reason::Damaged => "; then the kernel's: damaged",
+        let users = match ch.is_fifo() {
+            true => ch.writer.0.runs.load(Ordering::Relaxed),
+            false => d.member_bit(ch.facts.0.run.load(Ordering::Relaxed)),
         };
-        Some(format!(
-            "{}:[{n}]  {} -> {}  {carried} bytes carried{direct}, {calls} call{} left to the kernel{reason}",
-            if ch.is_fifo() { "fifo" } else { "pipe" },
-            name(&ch.writer.0.name),
-            name(&ch.reader.0.name),
-            if calls == 1 { "" } else { "s" },
-        ))
+        let others = !d.member_bit(std::process::id());
+        let explaining = users & others & h.explains.load(Ordering::Relaxed);
+        let is_alive = |k: usize| !process::is_gone(h.members[k].load(Ordering::Relaxed));
+        (0..MEMBERS).any(|k| explaining >> k & 1 != 0 && is_alive(k))
     }
 }
 

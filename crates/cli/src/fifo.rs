@@ -97,7 +97,7 @@ impl Fifos {
                 continue;
             }
             // /proc may not show its reader, which would find nothing in the kernel lane.
-            let is_read = ch.reader.0.name[0].load(Relaxed) != 0;
+            let is_read = ch.was_read();
             let known = match is_read {
                 false => Err(Reason::Cold),
                 true => self.watch(&mut state, i, key).and_then(|()| {

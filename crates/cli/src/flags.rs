@@ -3,7 +3,7 @@
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
 use crate::settings::Settings;
-use crate::{bench, doctor, given, object, report, run, stat};
+use crate::{bench, doctor, explain, given, object, report, run, stat};
 use byway_lab::pairs;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
@@ -43,7 +43,7 @@ fn commands() -> Command {
             ),
             one(
                 "stat",
-                "Show the memory of the runs of this user: in use, cached, events",
+                "Show the memory of the runs of this user: in use, events",
                 Stat::augment_args,
             ),
             one(
@@ -81,9 +81,8 @@ struct Run {
     /// Leave every pipe to the kernel: the command runs as without Byway
     #[arg(long)]
     off: bool,
-    /// Say on standard error at the end what was carried, and why not all
-    #[arg(long)]
-    explain: bool,
+    #[command(flatten)]
+    explain: explain::Wanted,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
@@ -214,7 +213,7 @@ fn told<T: FromArgMatches>(words: &ArgMatches) -> T {
 }
 
 fn run(told: Run) -> i32 {
-    run::run(told.off, told.explain, told.settings, &told.command)
+    run::run(told.off, &told.explain, told.settings, &told.command)
 }
 
 fn ping_pong(told: &PingPong) -> i32 {

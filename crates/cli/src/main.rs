@@ -18,8 +18,10 @@
 //   members     the runs that share a domain
 //   holders     the processes that hold a FIFO
 //   caller      this process as a user of a domain
+//   account     what one channel has carried
 //   fifo        which FIFOs may be carried
 //   domain      a run's domain: made, described, removed
+//   explain     what a run's pipes have carried
 //   service     what a run does for its domain
 //   prepare     all that a run needs before it starts
 //   run         the command `run`
@@ -29,12 +31,14 @@
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
 //   flags       the command line, which starts all of them
+mod account;
 mod bench;
 mod caller;
 mod child;
 mod doctor;
 mod domain;
 mod executable;
+mod explain;
 mod fifo;
 mod flags;
 mod given;

@@ -35,6 +35,7 @@ pub fn enter(d: &Domain, pid: u32) -> bool {
     for i in 0..MEMBERS {
         let old = m[i].load(Relaxed);
         if old == 0 || old == pid || process::is_gone(old) {
+            d.header().explains.fetch_and(!(1 << i), Relaxed);
             m[i].store(pid, Relaxed);
             return true;
         }
@@ -45,6 +46,7 @@ pub fn enter(d: &Domain, pid: u32) -> bool {
 /// Takes run `pid` out. Under the folder's lock.
 pub fn leave(d: &Domain, pid: u32) {
     let h = d.header();
+    h.explains.fetch_and(!d.member_bit(pid), Relaxed);
     for m in &h.members {
         let _ = m.compare_exchange(pid, 0, Relaxed, Relaxed);
     }

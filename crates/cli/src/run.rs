@@ -4,12 +4,13 @@
 //! Nothing stays behind: the domain's file goes with this process.
 //! Not here: what the command's signals and stops mean (child.rs), what the preload library does.
 use crate::domain::{self, Run};
+use crate::explain::{Told, Wanted};
 use crate::library::Named;
-use crate::prepare::prepare;
+use crate::prepare::{Why, prepare};
 use crate::service::Service;
 use crate::settings::{Settings, environment};
 use crate::tell::tell;
-use crate::{child, executable, given, guard, limit, members};
+use crate::{child, executable, given, guard, limit, members, rewrite};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,8 +18,12 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs `command`; the result is the status to end with.
-pub fn run(off: bool, explain: bool, mut settings: Settings, command: &[OsString]) -> i32 {
+pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsString]) -> i32 {
     if let Err(why) = settings.memory.check() {
+        tell(&format!("run: {why}"));
+        return 2;
+    }
+    if let Err(why) = explain.check() {
         tell(&format!("run: {why}"));
         return 2;
     }
@@ -38,11 +43,18 @@ pub fn run(off: bool, explain: bool, mut settings: Settings, command: &[OsString
     // What a preload library would keep from starting starts plainly.
     let refused = executable::refuses_preload(&command[0]);
     let carried = refused
-        .map_or_else(|| limit::as_error(|| prepare(&settings)), Err)
-        .and_then(|(run, cache, library)| carried(&run, &cache, &library, explain, command));
+        .map_or_else(
+            || limit::as_error(|| prepare(&settings)),
+            |why| Err(Why::Now(why)),
+        )
+        .and_then(|(run, cache, library)| {
+            carried(&run, &cache, &library, explain, command).map_err(Why::Now)
+        });
     carried.unwrap_or_else(|why| {
-        if explain {
-            tell(&format!("nothing is carried: {why}"));
+        explain.tell_nothing(why.text());
+        // What somebody must mend is said, and to whoever is there to read it.
+        if let (Why::Broken(text), false) = (&why, explain.is_on_stderr()) {
+            tell(&format!("nothing is carried: {text}"));
         }
         plain(command)
     })
@@ -79,7 +91,7 @@ fn carried(
     run: &Run,
     cache: &Path,
     library: &Named,
-    explain: bool,
+    explain: &Wanted,
     command: &[OsString],
 ) -> Result<i32, String> {
     let mut start = Command::new(&command[0]);
@@ -91,6 +103,9 @@ fn carried(
         )
         .env("BYWAY", run.name());
     given::pass_on(&mut start);
+    if explain.is_any() {
+        run.begin_account();
+    }
     let ended = AtomicBool::new(false);
     let status = std::thread::scope(|s| {
         // Before the command, which would wait for each answer if there were no room for this thread.
@@ -107,8 +122,9 @@ fn carried(
         run.done();
         status.map_err(|e| format!("no process for the command: {e}"))
     })?;
-    if explain {
-        run.explain();
+    if explain.is_any() {
+        let reason = |object: &Path| rewrite::ensure(cache, object).ok()?;
+        explain.tell(&Told::of(run, reason));
     }
     Ok(status)
 }

@@ -203,17 +203,21 @@ impl Run {
     /// Frees slot `i`, if it is still that of the same pipe.
     fn free(&self, i: usize, key: (u64, u64), u: &User) {
         if registry::object(self.domain, i) == Some(key)
+            && !self.is_kept(i)
             && let Some(ch) = Channel::at(self.domain, i)
         {
-            let line = self.own(i);
+            let told = self.own(i);
             clusters::give(u, ch);
             clusters::release(self.domain, ch);
             registry::release(self.domain, i);
-            if let Some(line) = line
+            if let Some(told) = told
                 && let Ok(mut gone) = self.gone.lock()
                 && gone.len() < 100_000
             {
-                gone.push(line);
+                gone.push(told);
+            }
+            if let Ok(mut before) = self.before.lock() {
+                before.remove(&key);
             }
         }
     }

@@ -225,6 +225,20 @@ impl Domain {
         unsafe { &*(at as *const ExecRecord) }
     }
 
+    /// The bit of run `run` among those that share the domain; 0 if it is none of them.
+    pub fn member_bit(&self, run: u32) -> u64 {
+        let mut all = self.header().members.iter();
+        let place = all.position(|m| run != 0 && m.load(Relaxed) == run);
+        place.map_or(0, |k| 1 << k)
+    }
+
+    /// Place `i` of the table of programs that took no part.
+    pub fn departure(&self, i: usize) -> &'static Departure {
+        let at = self.base + DEPARTURES_AT + i % DEPARTURES * size_of::<Departure>();
+        // SAFETY: inside the mapping, aligned to 64; only atomics.
+        unsafe { &*(at as *const Departure) }
+    }
+
     /// Place `i` of the participants' table.
     pub fn participant(&self, i: usize) -> &'static AtomicU32 {
         let at = self.base + PARTS_AT + i % PARTICIPANTS * 4;

@@ -11,6 +11,7 @@
 //! EXECS_AT     exec records        EXECS x 64 B
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
 //! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B
+//! DEPARTURES_AT programs that took no part    DEPARTURES x 192 B
 //! SLABS_AT     slab table          384 B each
 //!              channel slots       CHANNELS x 512 B                    up to here reserved when the domain is made
 //!              more of them        up to CHANNELS_MOST                 a page at a time, when first used
@@ -23,7 +24,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 19;
+pub const VERSION: u32 = 20;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -36,6 +37,7 @@ pub const PARTICIPANTS: usize = 2048;
 /// A power of two.
 pub const THREAD_SLOTS: usize = 512;
 pub const MEMBERS: usize = 64;
+pub const DEPARTURES: usize = 42;
 
 /// The arena is counted in units of one mbuf.
 pub const UNIT: usize = 256;
@@ -62,7 +64,8 @@ pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
 pub const EXECS_AT: usize = COUNTERS_AT + 16384;
 pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
 pub const THREAD_SLOTS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
-pub const SLABS_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const DEPARTURES_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const SLABS_AT: usize = DEPARTURES_AT + DEPARTURES * size_of::<Departure>();
 
 /// Where the parts lie whose place depends on the number of slabs.
 #[derive(Clone, Copy)]
@@ -185,6 +188,8 @@ pub struct Header {
     /// The run that serves the domain, and all of its runs.
     pub creator: AtomicU32,
     pub members: [AtomicU32; MEMBERS],
+    /// A bit for each place among `members` whose run tells of its channels at its end: their slots stay until then.
+    pub explains: AtomicU64,
     /// The pid name space in which all process ids here are meant.
     pub pid_space: AtomicU64,
     /// Moves whenever a reader may have gone: writers then ask the kernel before the next write.
@@ -361,10 +366,28 @@ pub struct ExecRecord {
     pub _pad: [u8; 8],
 }
 
+/// Programs of one name that took no part, or resigned, for one reason (departures.rs).
+#[repr(C)]
+pub struct Departure {
+    /// 0: free; 1: being filled; 2: there.
+    pub state: AtomicU32,
+    pub run: AtomicU32,
+    /// A number that this crate does not know the meaning of.
+    pub why: AtomicU32,
+    pub count: AtomicU32,
+    pub name: [AtomicU64; 2],
+    /// What is behind the reason: the end of a path, NUL padded.
+    pub path: [AtomicU64; DEPARTURE_PATH / 8],
+}
+
+/// Bytes of a path that a departure keeps.
+pub const DEPARTURE_PATH: usize = 160;
+
 #[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<ExecRecord>() == 64);
+    assert!(size_of::<Departure>() == 192 && MEMBERS <= 64);
     assert!(size_of::<Middle>() <= 8192);
     assert!(size_of::<Front>() == FRONT_STRIDE);
     assert!((CPUS + LOCKED) * FRONT_STRIDE <= 8192);

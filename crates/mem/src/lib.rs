@@ -11,6 +11,7 @@ pub mod audit;
 pub mod bucket;
 pub mod cache;
 pub mod crash;
+pub mod departures;
 pub mod domain;
 pub mod group;
 pub mod hints;

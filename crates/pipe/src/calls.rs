@@ -127,6 +127,17 @@ pub fn of(n: usize) -> Does {
     TREATMENT.get(n).copied().unwrap_or(UNKNOWN)
 }
 
+/// The reason that `--explain` names, of a call that the table treats for `why`.
+pub fn reason(n: usize, why: Reason) -> Reason {
+    match n {
+        IO_URING_SETUP => Reason::IoUring,
+        CHROOT | PIVOT_ROOT | SETNS | UNSHARE => Reason::NameSpace,
+        SECCOMP | PRCTL | LANDLOCK_RESTRICT_SELF => Reason::Filter,
+        MLOCKALL => Reason::Locked,
+        _ => why,
+    }
+}
+
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
 /// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
 /// descriptor in its list of one is not plain.

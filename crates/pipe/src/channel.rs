@@ -13,6 +13,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNEL_BYTES;
 use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::registry::Key;
+use byway_sys::errno::Ret;
 use byway_sys::{file, line, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
@@ -49,8 +50,10 @@ pub struct Facts {
     /// Its part of the header's `promised`.
     pub promised: AtomicU32,
     pub intent: AtomicU64,
-    /// Reads and writes that were let pass to the kernel as they stood.
-    pub left: AtomicU64,
+    /// Reads and writes that were let pass to the kernel as they stood: what they moved was not counted.
+    pub left: AtomicU32,
+    /// 1: it has passed through (pass_through.rs): calls were not counted.
+    pub passed: AtomicU32,
 }
 
 /// Written by readers' policy.
@@ -70,16 +73,41 @@ pub struct ReaderSide {
     pub lines: AtomicU32,
     pub bytes: AtomicU64,
     pub waits: AtomicU64,
-    pub name: [AtomicU64; 2],
+    /// Bytes that reads of the kernel's have brought.
+    pub kernel: AtomicU64,
 }
 
-/// The head, and on its line, because both are looked at together, the record lock.
+/// The head, and on its line, because both are looked at together, the record lock. Then what is written once and told
+/// by `--explain`.
 #[repr(C)]
 pub struct Readers {
     h: AtomicU64,
     /// Whoever reads a record piece by piece (the native library, framing.rs).
     pub record: AtomicU64,
+    pub names: Names,
 }
+
+/// Programs, by the name of a thread; NUL padded.
+#[repr(C)]
+pub struct Names {
+    /// The first that wrote, or read. The last byte is 1 if another has since.
+    pub writer: [AtomicU64; 2],
+    pub reader: [AtomicU64; 2],
+    /// The one whose call made it the kernel's for good.
+    pub culprit: [AtomicU64; 2],
+}
+
+impl Names {
+    fn clear(&self) {
+        let all = [&self.writer, &self.reader, &self.culprit];
+        for word in all.into_iter().flatten() {
+            word.store(0, Relaxed);
+        }
+    }
+}
+
+/// In a name's second word: it is not the only one.
+pub const OTHERS: u64 = 1 << 56;
 
 /// Written by writers' policy; the first line by each write.
 #[repr(C)]
@@ -118,7 +146,10 @@ pub struct WriterSide {
     pub penalty: AtomicU32,
     /// Writes since the last look whether a reader is there (liveness.rs, OFTEN).
     pub since: AtomicU32,
-    pub name: [AtomicU64; 2],
+    /// Bytes that writes of the kernel's have taken.
+    pub kernel: AtomicU64,
+    /// Of a FIFO, which runs have used it: a bit for each place among the domain's members.
+    pub runs: AtomicU64,
 }
 
 /// For `--explain`, which may miss some of two that count at once: a locked instruction for each message would be dear.
@@ -133,6 +164,10 @@ impl ReaderSide {
     #[inline]
     pub fn wait(&self) {
         count(&self.waits, 1);
+    }
+    /// A read of the kernel's said `ret`. Exact: such a call is dear anyway.
+    pub fn count_kernel(&self, ret: Ret) {
+        self.kernel.fetch_add(ret.max(0) as u64, Relaxed);
     }
 }
 impl WriterSide {
@@ -149,6 +184,10 @@ impl WriterSide {
     #[inline]
     pub fn counted(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+    /// A write of the kernel's said `ret`.
+    pub fn count_kernel(&self, ret: Ret) {
+        self.kernel.fetch_add(ret.max(0) as u64, Relaxed);
     }
     /// A write that is the kernel's, and `before` others of which the bytes do not count.
     pub fn count_native(&self, n: usize, before: u64) {
@@ -255,7 +294,23 @@ pub enum Reason {
     Unwatched = 14,
     Limits = 15,
     Stack = 16,
-    Code = 17,
+    IoUring = 17,
+    Vfork = 18,
+    Unshared = 19,
+    NameSpace = 20,
+    Filter = 21,
+    Locked = 22,
+    /// Code that is not known to be free of system calls, mapped later than at the start.
+    Code = 23,
+    /// At the start of a program: more objects than there is room for; code that belongs to none of them; an object in
+    /// doubt, or not looked at in time; no place for its rewritten text.
+    Objects = 24,
+    Stray = 25,
+    Unable = 26,
+    Unknown = 27,
+    Place = 28,
+    /// It was started without the library.
+    Bare = 29,
 }
 
 /// What is known of those who hold a FIFO, which anybody may open.
@@ -279,7 +334,7 @@ pub const FIFO_SIZE: usize = 32768;
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 18] = [
+        const ALL: [Reason; 30] = [
             Cold,
             Readiness,
             SecondReader,
@@ -297,7 +352,19 @@ impl From<u8> for Reason {
             Unwatched,
             Limits,
             Stack,
+            IoUring,
+            Vfork,
+            Unshared,
+            NameSpace,
+            Filter,
+            Locked,
             Code,
+            Objects,
+            Stray,
+            Unable,
+            Unknown,
+            Place,
+            Bare,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }
@@ -326,6 +393,7 @@ impl Channel {
         f.promised.store(0, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);
+        f.passed.store(0, Relaxed);
         self.writers.0.t.store(Tail::CLOSED, Relaxed);
         self.inline_payload().clear();
         self.readers.0.h.store(0, Relaxed);
@@ -350,8 +418,11 @@ impl Channel {
             &self.writer.0.seen,
             &self.reader.0.bytes,
             &self.reader.0.waits,
+            &self.reader.0.kernel,
             &self.readers.0.record,
             &self.writer.0.bytes,
+            &self.writer.0.kernel,
+            &self.writer.0.runs,
         ] {
             c.store(0, Relaxed);
         }
@@ -380,9 +451,7 @@ impl Channel {
         for e in &self.table.0 {
             e.store(0, Relaxed);
         }
-        for n in self.reader.0.name.iter().chain(&self.writer.0.name) {
-            n.store(0, Relaxed);
-        }
+        self.readers.0.names.clear();
     }
 
     pub fn tail(&self) -> Tail {
@@ -475,7 +544,7 @@ impl Channel {
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
             // No participant has read from it yet. The service would refuse, and look again only some milliseconds later.
-            1 if self.reader.0.name[0].load(Relaxed) == 0 => false,
+            1 if !self.was_read() => false,
             1 => {
                 // RELAXED: a request; the service reads the slot's key, which was published before.
                 if h.compare_exchange(1, 2, Relaxed, Relaxed).is_ok() {
@@ -495,6 +564,33 @@ impl Channel {
                 false
             }
             _ => false,
+        }
+    }
+    /// Whether a participant has read, or asked for something as a reader.
+    pub fn was_read(&self) -> bool {
+        self.readers.0.names.reader[0].load(Relaxed) != 0
+    }
+    /// Program `name` uses the channel, as a writer or a reader. The first one stays: what follows is its child as a rule.
+    /// One that has moved no byte makes room.
+    pub fn used_by(&self, name: [u64; 2], writes: bool) {
+        let (w, r, names) = (&self.writer.0, &self.reader.0, &self.readers.0.names);
+        let (side, counts) = match writes {
+            true => (&names.writer, [&w.bytes, &w.kernel]),
+            false => (&names.reader, [&r.bytes, &r.kernel]),
+        };
+        let now = side.each_ref().map(|n| n.load(Relaxed));
+        if now[0] == 0 || counts.iter().all(|c| c.load(Relaxed) == 0) {
+            side[1].store(name[1] & !(0xff << 56), Relaxed);
+            side[0].store(name[0], Relaxed);
+        } else if [now[0], now[1] & !OTHERS] != name {
+            side[1].store(now[1] | OTHERS, Relaxed);
+        }
+    }
+    /// Program `name` is about to make the channel the kernel's for good.
+    pub fn blame(&self, name: [u64; 2]) {
+        let culprit = &self.readers.0.names.culprit;
+        for (to, n) in culprit.iter().zip(name) {
+            to.store(n, Relaxed);
         }
     }
     /// Whether `fd` is a descriptor of this channel's pipe. Another thread may have closed it, and its number may be another

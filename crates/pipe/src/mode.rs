@@ -94,6 +94,7 @@ impl Channel {
         let mut t = self.tail();
         while t.closed() && t.lock_owner() == 0 {
             self.facts.0.passing.store(1, Relaxed);
+            self.facts.0.passed.store(1, Relaxed);
             // EDGE E9: an opener that takes the lock after it looks for callers.
             match self.cas_tail(t, t.with(Tail::PASS_THROUGH)) {
                 Ok(()) => return,

@@ -482,6 +482,7 @@ pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     policy::expect_tail(me, ch);
+    ch.reader.0.count_kernel(ret);
     if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
         ch.facts.0.full.store(0, Relaxed);
     }

@@ -138,6 +138,7 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
 
 /// Ends the native write that `closed` counted; `ret` is what it returned.
 pub fn finish(ch: &Channel, ret: Ret) {
+    ch.writer.0.count_kernel(ret);
     if ret == EAGAIN {
         ch.facts.0.full.store(1, Relaxed);
     }

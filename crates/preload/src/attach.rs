@@ -12,8 +12,9 @@ use crate::shadow::{self, Verdict};
 use crate::{class, environment, exec, io, later, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
-use byway_mem::participants;
-use byway_sys::process;
+use byway_mem::{departures, participants};
+use byway_pipe::channel::Reason;
+use byway_sys::{file, process};
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::replace;
@@ -50,6 +51,34 @@ pub fn domain() -> Option<Domain> {
 /// The run that this process belongs to.
 pub fn run() -> u32 {
     RUN_ID.load(Relaxed)
+}
+
+/// Says that this process takes no part from now on, for `--explain`; `path` is what is behind the reason.
+pub fn departs(why: Reason, path: &[u8]) {
+    if let Some(d) = domain() {
+        departures::note(&d, run(), why as u32, process::name(), path);
+    }
+}
+
+/// Says that the program in the file behind `fd`, which is about to start, cannot load this library.
+pub fn starts_bare(fd: usize) {
+    let Some(d) = domain() else { return };
+    let mut path = [0; 256];
+    let n = file::link(fd, &mut path);
+    let path = &path[..n];
+    let base = path.rsplit(|&c| c == b'/').next().unwrap_or(path);
+    // LINUX comm: the first 15 bytes.
+    let word = |from: usize, most: usize| {
+        let byte = |i: usize| base.get(from + i).copied().unwrap_or(0);
+        u64::from_le_bytes(core::array::from_fn(|i| if i < most { byte(i) } else { 0 }))
+    };
+    departures::note(
+        &d,
+        run(),
+        Reason::Bare as u32,
+        [word(0, 8), word(8, 7)],
+        path,
+    );
 }
 
 /// From now on every call runs as it stands, and the domain is mapped no further than somebody may still look into it.
@@ -91,7 +120,20 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
     let mut all = Objects::new();
-    if d.header().flags.load(Relaxed) & flags::NO_REWRITE == 0 && map_all(d, &mut all) {
+    if d.header().flags.load(Relaxed) & flags::NO_REWRITE != 0 {
+        return;
+    }
+    if let Err((why, path)) = map_all(d, &mut all) {
+        let mut program = [0; 256];
+        let path = match path.strip_suffix(b"\0") {
+            None | Some(b"/proc/self/exe") => {
+                let n = file::program(&mut program);
+                &program[..n]
+            }
+            Some(path) => path,
+        };
+        departs(why, path);
+    } else {
         // POSIX exec: no handler outlives it. Only what ran before this constructor can have set one.
         if all.late {
             crate::dispatch::look_for_handlers();
@@ -146,14 +188,16 @@ pub fn text(p: *const u8) -> &'static [u8] {
     }
 }
 
-/// Maps what must be mapped; false if some object is not known.
-fn map_all(d: Domain, all: &mut Objects) -> bool {
+/// Maps what must be mapped; why not, and which file is behind that, if some object is not known.
+fn map_all(d: Domain, all: &mut Objects) -> Result<(), (Reason, &'static [u8])> {
     if !objects::loaded(all) {
-        return false;
+        return Err((Reason::Stray, &[]));
     }
     let mut asked = false;
     for o in all.list().iter_mut().filter(|o| o.has_text()) {
-        let Some(st) = o.status() else { return false };
+        let Some(st) = o.status() else {
+            return Err((Reason::Unknown, o.path()));
+        };
         let cached = || shadow::cached(d, &st, Some(o.build_id()));
         let verdict = match cached() {
             // Once, for all of them.
@@ -166,7 +210,8 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
                 later::loaded(s.makes_code());
                 o.shadow = Some(s);
             }
-            Verdict::Unable | Verdict::Unknown => return false,
+            Verdict::Unable => return Err((Reason::Unable, o.path())),
+            Verdict::Unknown => return Err((Reason::Unknown, o.path())),
         }
     }
     // First what is beside the texts, then, when nothing can fail any more for want of room, the texts.
@@ -175,8 +220,10 @@ fn map_all(d: Domain, all: &mut Objects) -> bool {
         list.iter()
             .filter_map(|o| Some((o.base, o.shadow.as_ref()?)))
     };
-    if !shadows().all(|(base, s)| s.map_stubs(base)) {
-        return false;
+    let mapped = shadows().all(|(base, s)| s.map_stubs(base))
+        && shadows().fold(true, |ok, (base, s)| s.map_texts(base) && ok);
+    match mapped {
+        true => Ok(()),
+        false => Err((Reason::Place, &[])),
     }
-    shadows().fold(true, |ok, (base, s)| s.map_texts(base) && ok)
 }

@@ -236,7 +236,7 @@ fn forks(f: &mut Frame) -> u32 {
     }
     if flags & CLONE_NEWPID != 0 {
         // Its process ids would mean others to those who share its channels.
-        exec::give_up_all(Reason::Credentials, false);
+        exec::give_up_all(Reason::NameSpace, false);
         return RUN;
     }
     if flags & CLONE_VM == 0 && flags & CLONE_FILES == 0 {

@@ -5,7 +5,7 @@
 //! unsafe: reads files' headers, and the caller's environment once the kernel says that it can be read.
 //! Not here: what becomes of pipes over an exec (exec.rs). Source: elf(5), ld.so(8), execve(2).
 use crate::access;
-use crate::attach::text;
+use crate::attach::{self, text};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::process;
@@ -116,6 +116,9 @@ fn wants_to_be_first(dir: usize, path: usize) -> bool {
         };
         let n = read(fd, &mut head, 0);
         let first = is_elf(&head).then(|| first_needed(fd, &head)).flatten();
+        if is_elf(&head) && !has_interpreter(&head) {
+            attach::starts_bare(fd);
+        }
         file::close(fd);
         if !head.starts_with(b"#!") {
             return first.is_some_and(|n| {
@@ -135,6 +138,15 @@ fn wants_to_be_first(dir: usize, path: usize) -> bool {
         next = (AT_FDCWD, head[begin..].as_ptr() as usize);
     }
     false
+}
+
+/// Whether the ELF file that begins with `head` names a loader, as far as the head tells.
+fn has_interpreter(head: &[u8; HEAD]) -> bool {
+    const INTERP: u64 = 3;
+    let half = |at: usize| word(head, at).map_or(0, |w| (w & 0xffff) as usize);
+    let (at, many) = (word(head, 32).unwrap_or(0) as usize, half(56));
+    let kind = |k: usize| word(head, at.checked_add(k * SEGMENT)?).map(|w| w & 0xffff_ffff);
+    (0..many).any(|k| kind(k).is_none_or(|kind| kind == INTERP))
 }
 
 fn is_elf(head: &[u8]) -> bool {

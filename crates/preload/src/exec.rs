@@ -156,6 +156,13 @@ fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static 
     };
     let (me, i) = (me?, i?);
     let ch = Channel::at(attach::domain()?, i)?;
+    let why = match why {
+        Reason::Passed if vfork => Reason::Vfork,
+        why => why,
+    };
+    if !ch.forever() {
+        ch.blame(process::name());
+    }
     if handback::hand_back(&me, ch, fd, true, why) && !vfork {
         fdtable::leave(fd, i);
     }
@@ -165,8 +172,24 @@ fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static 
 /// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent,
 /// whose memory it uses, goes on.
 pub fn give_up_all(why: Reason, vfork: bool) {
+    let why = match why {
+        Reason::Passed if !vfork => Reason::Unshared,
+        why => why,
+    };
+    resign(why, vfork, &[]);
+}
+
+/// The same, because the file behind `fd` is about to be mapped as code that is not known.
+pub fn give_up_for(fd: usize) {
+    let mut path = [0; 256];
+    let n = file::link(fd, &mut path);
+    resign(Reason::Code, false, &path[..n]);
+}
+
+fn resign(why: Reason, vfork: bool, path: &[u8]) {
     each_fd(|fd| give_up_to_write(fd, why, true));
     if !vfork {
+        attach::departs(why, path);
         attach::stop();
     }
 }

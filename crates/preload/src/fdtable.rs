@@ -118,14 +118,7 @@ fn name(fd: usize, i: usize) {
     let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) else {
         return;
     };
-    let n = byway_sys::process::name();
-    let side = if fits(fd, true) {
-        &ch.writer.0.name
-    } else {
-        &ch.reader.0.name
-    };
-    side[0].store(n[0], Relaxed);
-    side[1].store(n[1], Relaxed);
+    ch.used_by(byway_sys::process::name(), fits(fd, true));
 }
 
 /// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other

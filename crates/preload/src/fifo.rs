@@ -22,6 +22,10 @@ pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> 
         let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
         if let Some(ch) = Channel::at(d, i) {
             fifo::begin(ch, fd);
+            ch.writer
+                .0
+                .runs
+                .fetch_or(d.member_bit(attach::run()), Relaxed);
         }
         keep(i);
         Some(i)
@@ -40,6 +44,10 @@ pub fn find(fd: usize, i: usize) -> usize {
         && let Some(ch) = Channel::at(me.domain, i)
     {
         fifo::meet(&me, ch, fd);
+        ch.writer
+            .0
+            .runs
+            .fetch_or(me.domain.member_bit(attach::run()), Relaxed);
     }
     i
 }

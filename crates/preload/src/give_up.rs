@@ -23,14 +23,17 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
                 }
             }
         }
-        Does::Resigns(why) => resigns(why, vfork),
+        Does::Resigns(why) => resigns(calls::reason(f.nr, why), vfork),
         _ => decided(f, vfork),
     }
     RUN
 }
 
 fn resigns(why: Reason, vfork: bool) {
-    if why == Reason::Credentials {
+    if matches!(
+        why,
+        Reason::Credentials | Reason::NameSpace | Reason::Filter
+    ) {
         environment::MOVED.store(true, Relaxed);
     }
     exec::give_up_all(why, vfork);
@@ -80,7 +83,7 @@ fn decided(f: &Frame, vfork: bool) {
         | nr::PRCTL
             if identity::changes(f.nr, f.args) =>
         {
-            resigns(Reason::Credentials, vfork);
+            resigns(calls::reason(f.nr, Reason::Credentials), vfork);
         }
         nr::SIGALTSTACK if !vfork && is_small(a0) => {
             exec::give_up_all(Reason::Stack, false);
@@ -92,7 +95,7 @@ fn decided(f: &Frame, vfork: bool) {
             class::forget_all();
         }
         nr::SETRLIMIT | nr::PRLIMIT64 | nr::MLOCKALL if counts_mapping(f) => {
-            resigns(Reason::Limits, vfork);
+            resigns(calls::reason(f.nr, Reason::Limits), vfork);
         }
         _ => {}
     }

@@ -352,11 +352,13 @@ pub fn resume(f: &mut Frame) -> u32 {
             if !failed(ret) {
                 f.done += ret as usize;
                 if f.done < f.want && ret as usize == f.sub[3] {
+                    ch.writer.0.count_kernel(ret);
                     return rest(f, f.kind);
                 }
             }
-            if f.kind == REST_COUNTED {
-                write::finish(ch, ret);
+            match f.kind {
+                REST_COUNTED => write::finish(ch, ret),
+                _ => ch.writer.0.count_kernel(ret),
             }
             finished(f, f.done as Ret)
         }

@@ -61,7 +61,10 @@ pub fn maps(f: &mut Frame) -> u32 {
             if prot & PROT_WRITE != 0 { made() } else { RUN }
         }
         Some(Verdict::Shadow(s)) => opened(f, &s),
-        Some(Verdict::Unable | Verdict::Unknown) => resigns(),
+        Some(Verdict::Unable | Verdict::Unknown) => {
+            exec::give_up_for(fd);
+            RUN
+        }
     }
 }
 

@@ -128,6 +128,24 @@ pub fn is_nameless(fd: usize) -> bool {
     failed(r) || st[0] == PIPEFS_MAGIC
 }
 
+/// Where the descriptor `fd` of the calling thread leads to, as /proc has it; how many bytes of `to` that is.
+pub fn link(fd: usize, to: &mut [u8]) -> usize {
+    follow(&Path::fd(fd), to)
+}
+
+/// The same of the program that this process runs.
+pub fn program(to: &mut [u8]) -> usize {
+    follow(&Path::of(b"/proc/self/exe"), to)
+}
+
+fn follow(path: &Path, to: &mut [u8]) -> usize {
+    const READLINK: usize = 89;
+    let into = to.as_mut_ptr() as usize;
+    // SAFETY: `path` is NUL terminated; into the caller's buffer.
+    let n = unsafe { call3(READLINK, path.address(), into, to.len()) };
+    n.max(0) as usize
+}
+
 /// Whether no file can be found at the path that `p` points to (NUL terminated, checked by the kernel).
 pub fn absent(p: usize) -> bool {
     // SAFETY: access(2) only reads the path, and fails with EFAULT where it cannot.

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# What Byway says of itself is true: `--explain`, a set-up that is broken.
+#                                                              usage: explain.sh BYWAY
+set -u
+byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+cd "$work"
+passed=0 failed=0
+is() { # what, got, wanted
+  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
+}
+has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
+hasnt() { case "$2" in *"$3"*) failed=$((failed + 1)); echo "not ok $1: [$2] says [$3]" ;; *) passed=$((passed + 1)) ;; esac; }
+fits() { is "$1: 80 columns" "$(awk 'length > 80' <<<"$2")" ""; }
+python=$(python3 -c 'import sys; print(sys.executable)')
+# A program says what it likes; what Byway says of it goes to `said`.
+explained() { "$byway" run --private --explain-to said -- "$@" >out 2>err; said=$(cat said); fits "$*" "$said"; }
+head -c 50M /dev/zero >zeros
+
+# The first line says it all; what the kernel had is told.
+explained sh -c 'cat zeros | wc -c'
+has "carried" "$(head -n 1 said)" "1 of 1 pipe carried, "
+has "carried" "$said" "cat -> wc  "
+is "carried + kernel = what was written" "$(awk '/bytes carried/ { print $4 + ($8 == "by" ? $7 : 0) }' said)" 52428800
+explained sh -c 'seq 10 | cat'
+is "of little" "$(tail -n 1 said)" "seq -> cat: under 64 KiB"
+explained sh -c 'for i in 1 2 3; do seq 10 | cat; done'
+is "alike ones" "$(tail -n 1 said)" "3 x seq -> cat: under 64 KiB"
+is "no pipe" "$("$byway" run --private --explain -- true 2>&1)" "byway: no pipe was seen"
+# What is handed back is not counted as carried, nor as nothing.
+cat >polls.py <<'P'
+import os, select
+p = select.poll()
+p.register(0, select.POLLIN)
+p.poll()
+while os.read(0, 65536): pass
+P
+explained sh -c "cat zeros | $python polls.py"
+has "polled" "$said" "python3 polls its pipes"
+hasnt "polled" "$said" "none by the kernel"
+hasnt "polled" "$said" ", 100 %"
+# Its child has the pipe after it, and is not the one that polled.
+explained sh -c 'seq 100 | xargs -n 50 echo | cat'
+has "polled by xargs" "$said" "echo -> cat: xargs polls its pipes"
+# A program that leaves, or never takes part, is named with its reason, also where it has no pipe.
+cat >limits.py <<'P'
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (1 << 44, resource.getrlimit(resource.RLIMIT_AS)[1]))
+P
+explained "$python" limits.py
+has "left" "$said" "python3 left: it limits its address space"
+explained sh -c 'cat zeros | busybox cat | md5sum'
+has "static" "$said" "busybox took no part: it is static"
+is "static: what it wrote is not unknown" "$(grep -c 'none by the kernel' said)" 0
+explained sh -c 'echo "none" | busybox cat; echo "of it" | busybox cat'
+has "several" "$said" "2 x busybox took no part: it is static"
+# Who writes first names the pipe: a child that ends it with a line does not.
+explained bash -c 'cat zeros | tee >(wc -l) | wc -c'
+has "tee" "$said" "tee + others -> wc  "
+has "tee's other pipe" "$said" "tee -> wc  "
+hasnt "tee" "$said" "wc -> wc"
+# Only what this run has done: FIFOs of others, and their bytes, are theirs.
+mkfifo -m 600 f g
+"$byway" run -- sh -c 'cat zeros >f; until [ -e go ]; do sleep 0.05; done; cat zeros >g' & other=$!
+"$byway" run -- sh -c 'cat f >/dev/null'
+is "another run's FIFO" "$("$byway" run --explain -- true 2>&1)" "byway: no pipe was seen"
+"$byway" run --explain-to said -- sh -c 'cat g >/dev/null' & own=$!
+touch go; wait $own $other
+has "a FIFO between runs" "$(cat said)" "fifo: cat -> cat"
+is "a FIFO between runs, and only its" "$(grep -c 'fifo:' said)" 1
+# A FIFO that two runs use one after the other: each has its own bytes.
+cat >twice.sh <<'S'
+head -c "$1" zeros >f & cat f >/dev/null; wait
+S
+"$byway" run -- sleep 2 & keeps=$!
+"$byway" run -- sh twice.sh 20M; "$byway" run --explain=json --explain-to said -- sh twice.sh 30M; wait $keeps
+sum='import json; c, = json.load(open("said"))["channels"]; print(c["carried_bytes"] + c["kernel_bytes"])'
+is "its own bytes" "$("$python" -c "$sum")" 31457280
+# One document.
+"$byway" run --explain=json --explain-to said -- sh -c 'cat zeros | wc -c' >out; is "json: status" $? 0
+"$python" - <<'P' >out; is "json" "$(cat out)" "cat wc 52428800 True"
+import json
+c, = json.load(open("said"))["channels"]
+print(c["writer"], c["reader"], c["carried_bytes"] + c["kernel_bytes"], c["kernel_bytes_exact"])
+P
+"$byway" run --explain=json -- true 2>err; has "json on standard error" "$(cat err)" '"schema": 1'
+"$byway" run --explain=nonsense -- true 2>err; is "bad --explain" $? 2
+"$byway" run --explain-to /nonexistent/x -- touch made 2>err; is "bad --explain-to" $? 2
+has "bad --explain-to" "$(cat err)" "give --explain-to a place"; is "nothing was started" "$(ls made 2>/dev/null)" ""
+"$byway" run --explain -- sh -c 'cat zeros | wc -c' 2>&- >out; is "nobody to tell" "$(cat out)" 52428800
+# A set-up that somebody must mend says so, once; nothing else does.
+mkdir copy; cp "$byway" copy/byway
+told() { said=$("$@" 2>&1 >out); }
+told copy/byway run -- sh -c 'echo a | cat'; is "no library: status" $? 0; is "no library" "$(cat out)" a
+is "no library: once" "$(wc -l <<<"$said")" 1; has "no library" "$said" "make build"
+told env BYWAY=off copy/byway run -- true; is "no library, BYWAY=off" "$said" ""
+told copy/byway run --off -- true; is "no library, --off" "$said" ""
+told copy/byway run --explain -- true; is "no library, --explain: once" "$(wc -l <<<"$said")" 1
+told "$byway" run -- sh -c 'echo a | cat'; is "a good one says nothing" "$said" ""
+told env BYWAY_CACHE=/proc/nonexistent "$byway" run -- true; has "no cache" "$said" "set BYWAY_CACHE"
+told sh -c 'ulimit -v 8000000; exec "$0" run -- true' "$byway"; is "a limit is the caller's own" "$said" ""
+if unshare -m true 2>/dev/null; then
+  ro='mount -o remount,bind,ro /dev/shm 2>/dev/null || { mount --bind /dev/shm /dev/shm && mount -o remount,bind,ro /dev/shm; }'
+  told unshare -m sh -c "$ro || exit 99; exec \"\$0\" run -- sh -c 'echo a | cat'" "$byway"
+  [ $? = 99 ] || { is "read-only" "$(cat out)" a; has "read-only" "$said" "set BYWAY_SHM"; is "read-only: once" "$(wc -l <<<"$said")" 1; }
+fi
+echo "explain: $passed passed, $failed failed"
+[ $failed = 0 ]
