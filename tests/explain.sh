@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What Byway says of itself is true: `--explain`, a set-up that is broken.
+# What Byway says of itself is true: `--explain`, `doctor -- CMD`, a set-up that is broken.
 #                                                              usage: explain.sh BYWAY
 set -u
 byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
@@ -88,6 +88,49 @@ P
 "$byway" run --explain-to /nonexistent/x -- touch made 2>err; is "bad --explain-to" $? 2
 has "bad --explain-to" "$(cat err)" "give --explain-to a place"; is "nothing was started" "$(ls made 2>/dev/null)" ""
 "$byway" run --explain -- sh -c 'cat zeros | wc -c' 2>&- >out; is "nobody to tell" "$(cat out)" 52428800
+# The command itself, which loads no library.
+explained busybox true
+has "a static command" "$(head -n 1 said)" "no pipe was seen; busybox took no part"; has "a static command" "$said" "static: it loads no library"
+
+# `doctor -- CMD` says what a run would find.
+asked() { said=$("$byway" doctor -- "$@" 2>&1); status=$?; last=$(tail -n 1 <<<"$said"); }
+asked wc; is "doctor wc" $status 0; is "doctor wc" "$last" "ok  it can take part"
+asked busybox; is "doctor busybox" $status 1; has "doctor busybox" "$said" "static: it loads no library"
+cat >p.py <<P
+#!$python
+P
+chmod +x p.py; asked ./p.py; has "doctor script" "$said" "a script for $python"
+printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v busybox)" >wraps; chmod +x wraps
+asked ./wraps; is "a script that starts a static program" $status 1; has "wraps" "$said" "starts $(command -v busybox)"
+printf '#!/bin/sh\nbusybox true\n' >calls; chmod +x calls; asked ./calls; is "doctor calls" $status 0
+has "what a script starts" "$said" "??  "; has "what a script starts" "$last" "when it starts"
+mkdir -p env/libexec env/shims env/versions/1.2/bin; ln -s "$(command -v busybox)" env/versions/1.2/bin/prog; echo 1.2 >env/version
+printf '#!/bin/sh\nexec "%s/env/libexec/plenv" exec "$program" "$@"\n' "$work" >env/shims/prog; chmod +x env/shims/prog
+asked env/shims/prog; is "a shim" $status 1; has "a shim" "$said" "env/versions/1.2/bin/prog: static"
+# A library that is loaded while it runs cannot be known; that there may be one can.
+cat >opens.c <<'C'
+#include <dlfcn.h>
+int main(int n, char **v) { return n > 1 && !dlopen(v[1], RTLD_NOW); }
+C
+cc -o opens opens.c -ldl; asked ./opens; is "dlopen" $status 0
+has "dlopen" "$said" "(dlopen)"; has "dlopen" "$last" "when it starts"; hasnt "dlopen" "$said" "None"
+# More objects than there is room for, which each are well.
+n=$(sed -n 's/.*pub const OBJECTS: usize = \([0-9]*\);/\1/p' "$here/../crates/sys/src/cached.rs")
+if [ -n "$n" ]; then
+  libs=()
+  for ((i = 0; i < n; i++)); do echo "int f$i;" | cc -shared -fPIC -x c -o "libx$i.so" -; libs+=("./libx$i.so"); done
+  echo 'int main(void) { return 0; }' | cc -x c -o many - -x none -Wl,--no-as-needed "${libs[@]}"
+  asked ./many; is "too many objects" $status 1; has "too many objects" "$said" "at most $((n - 1))"
+  explained ./many; has "too many objects" "$said" "many took no part: it has more libraries than there is room for"
+fi
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  cp "$(command -v cat)" set; chmod 4755 set ; chmod 755 "$work"
+  asked ./set; is "setuid to who asks" $status 0
+  mkdir -m 777 own; cp "$byway" "$(dirname "$byway")/libbyway_preload.so" own
+  said=$(HOME=$work/own/h BYWAY_CACHE='' setpriv --reuid 65534 --regid 65534 --clear-groups own/byway doctor -- ./set 2>&1); is "setuid" $? 1
+  has "setuid" "$said" "setuid, so its loader ignores LD_PRELOAD"
+fi
+
 # A set-up that somebody must mend says so, once; nothing else does.
 mkdir copy; cp "$byway" copy/byway
 told() { said=$("$@" 2>&1 >out); }

@@ -1,16 +1,16 @@
 //! `byway doctor`: what this machine allows, and whether a program can take part, with the remedy where there is one.
 //!
 //! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind but what the cache keeps.
-//! Not here: how a text is rewritten (rewrite/), what a run does with the answers (run.rs).
+//! Not here: how a program is looked at (program.rs), how a text is rewritten (rewrite/), what a run does with the
+//! answers (run.rs).
+use crate::program::Is;
 use crate::rewrite::{self, Object};
 use crate::settings::Settings;
-use crate::{domain, executable, limit, prepare};
-use std::ffi::{CString, OsStr, OsString};
+use crate::{domain, executable, limit, prepare, program};
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// Prints one line a finding; 1 if one of them keeps Byway from carrying, 2 if the program cannot be found.
 pub fn doctor(command: Option<&OsStr>) -> i32 {
@@ -195,100 +195,41 @@ fn room(dir: &Path) -> Option<u64> {
     }
 }
 
+/// The set-up as a run makes it, then the program.
 fn program(name: &OsStr) -> i32 {
-    let Some(path) = executable::find(name) else {
+    if executable::find(name).is_none() {
         eprintln!(
             "byway: doctor: {} is not in PATH; give its path",
             name.to_string_lossy()
         );
         return 2;
+    }
+    let run = limit::as_error(|| prepare::prepare(&Settings::default()));
+    let cache = match run {
+        Ok((_, cache, _)) => cache,
+        Err(why) => {
+            println!("no  {}", why.text());
+            return 1;
+        }
     };
-    let mut f = Findings { bad: false };
-    look(&path, &mut f, 0);
+    let found = program::look(name, &cache).unwrap_or_default();
+    for f in &found.0 {
+        let mark = match f.is {
+            Is::Fine => "ok",
+            Is::Against => "no",
+            Is::Open => "??",
+        };
+        println!("{mark}  {}", f.text);
+    }
+    let against = found.any(Is::Against);
     println!(
-        "{}  {}",
-        if f.bad { "no" } else { "ok" },
-        if f.bad {
-            "it cannot take part: its pipes stay the kernel's"
-        } else {
-            "it can take part"
+        "{}",
+        match (against, found.any(Is::Open)) {
+            (true, _) => "no  it cannot take part: its pipes stay the kernel's",
+            (false, true) =>
+                "ok  it can take part when it starts; `byway run --explain -- CMD` tells the rest",
+            (false, false) => "ok  it can take part",
         }
     );
-    i32::from(f.bad)
-}
-
-fn look(path: &Path, f: &mut Findings, depth: usize) {
-    let shown = path.display();
-    let bytes = match fs::read(path) {
-        Ok(b) => b,
-        Err(e) => return f.say(false, &format!("{shown}: {e}")),
-    };
-    if depth < executable::SCRIPTS
-        && let Some(mut words) = executable::script(&bytes)
-    {
-        let first = words.next().unwrap_or_default();
-        // env(1) in a script's first line stands for the program it names.
-        let second = words.find(|w| !w.as_bytes().starts_with(b"-"));
-        let inner = second
-            .filter(|_| first.as_bytes().ends_with(b"/env"))
-            .unwrap_or(first);
-        f.say(
-            true,
-            &format!("{shown}: a script for {}", inner.to_string_lossy()),
-        );
-        return match executable::find(inner) {
-            Some(p) => look(&p, f, depth + 1),
-            None => f.say(false, &format!("{} is not there", inner.to_string_lossy())),
-        };
-    }
-    if fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o6000 != 0) {
-        f.say(
-            false,
-            &format!("{shown}: setuid or setgid, which ignores LD_PRELOAD"),
-        );
-    }
-    let Some(loader) = interpreter(&bytes) else {
-        if path.to_string_lossy().contains(".so") {
-            let (ok, text) = object(path);
-            return f.say(ok, &format!("{shown}: {text}"));
-        }
-        let text = format!("{shown}: static, or no ELF program: it loads no preload library");
-        return f.say(false, &text);
-    };
-    if let Some(runtime) = executable::runtime_of(&bytes[..]) {
-        f.say(false, &executable::reason(path, &runtime));
-    }
-    let (ok, text) = object(path);
-    f.say(ok, &format!("{shown}: {text}"));
-    for lib in needed(&loader, path) {
-        let (ok, text) = object(&lib);
-        f.say(ok, &format!("{}: {text}", lib.display()));
-    }
-}
-
-/// The program interpreter that an ELF file names.
-fn interpreter(bytes: &[u8]) -> Option<OsString> {
-    use object::read::elf::{ElfFile64, ProgramHeader};
-    let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
-    let endian = file.endian();
-    file.elf_program_headers().iter().find_map(|p| {
-        let name = p.interpreter(endian, bytes).ok()??;
-        Some(OsStr::from_bytes(name).to_owned())
-    })
-}
-
-/// What the dynamic loader would map for `path`, by its own `--list` (which starts nothing).
-fn needed(loader: &OsStr, path: &Path) -> Vec<PathBuf> {
-    let Ok(out) = Command::new(loader).arg("--list").arg(path).output() else {
-        return Vec::new();
-    };
-    String::from_utf8_lossy(&out.stdout)
-        .lines()
-        .filter_map(|l| {
-            let l = l.trim();
-            let p = l.split_once("=> ").map_or(l, |(_, p)| p);
-            let p = p.split(" (").next()?;
-            p.starts_with('/').then(|| PathBuf::from(p))
-        })
-        .collect()
+    i32::from(against)
 }

@@ -13,6 +13,7 @@ use byway_pipe::channel::Reason;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -166,6 +167,23 @@ impl Told {
         }
     }
 
+    /// The command itself took no part because of `why`, which names its file.
+    pub fn command_took_no_part(&mut self, command: &OsStr, why: String) {
+        let name = Path::new(command).file_name().unwrap_or(command);
+        let name = name.to_string_lossy().into_owned();
+        if self.absent.iter().all(|a| a.name != name) {
+            self.absent.insert(
+                0,
+                Absent {
+                    name,
+                    count: 1,
+                    left: false,
+                    why: format!("cannot: {why}"),
+                },
+            );
+        }
+    }
+
     /// As lines.
     pub fn text(&self) -> Vec<String> {
         let mut lines = vec![broken(&self.head())];
@@ -245,6 +263,7 @@ impl Told {
             .max_by_key(|(c, n)| (*n, c.program.clone(), c.text));
         let of_channel = most.map(|(c, _)| clause(c));
         let of_program = self.absent.first().map(|a| match a.why.split_once(": ") {
+            Some(("cannot", _)) => format!("{} took no part", a.name),
             // The line that follows has the rest.
             Some((first, _)) => format!("{} {first}", a.name),
             None => format!("{} {}", a.name, a.why),

@@ -24,6 +24,8 @@
 //   explain     what a run's pipes have carried
 //   service     what a run does for its domain
 //   prepare     all that a run needs before it starts
+//   shim        the program that a script stands for
+//   program     whether a program can take part
 //   run         the command `run`
 //   stat        the commands `stat` and `doctor --audit`
 //   object      the command `doctor --object`
@@ -52,11 +54,13 @@ mod object;
 mod order;
 mod output;
 mod prepare;
+mod program;
 mod report;
 mod rewrite;
 mod run;
 mod service;
 mod settings;
+mod shim;
 mod stat;
 mod tell;
 

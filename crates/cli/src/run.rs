@@ -10,7 +10,8 @@ use crate::prepare::{Why, prepare};
 use crate::service::Service;
 use crate::settings::{Settings, environment};
 use crate::tell::tell;
-use crate::{child, executable, given, guard, limit, members, rewrite};
+use crate::{child, executable, given, guard, limit, members, program, rewrite};
+use byway_mem::participants;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -107,6 +108,7 @@ fn carried(
         run.begin_account();
     }
     let ended = AtomicBool::new(false);
+    let mut took_part = true;
     let status = std::thread::scope(|s| {
         // Before the command, which would wait for each answer if there were no room for this thread.
         std::thread::Builder::new()
@@ -116,7 +118,9 @@ fn carried(
             let pid = child.id() as i32;
             child::take_over(pid);
             guard::over(&run.domain);
-            child::wait(pid)
+            let status = child::wait(pid);
+            took_part = participants::has(&run.domain, pid as u32);
+            status
         });
         ended.store(true, Ordering::Relaxed);
         run.done();
@@ -124,7 +128,12 @@ fn carried(
     })?;
     if explain.is_any() {
         let reason = |object: &Path| rewrite::ensure(cache, object).ok()?;
-        explain.tell(&Told::of(run, reason));
+        let mut told = Told::of(run, reason);
+        // One that never loaded the library cannot have said so.
+        if !took_part && let Some(why) = program::why_not(&command[0], cache) {
+            told.command_took_no_part(&command[0], why);
+        }
+        explain.tell(&told);
     }
     Ok(status)
 }

@@ -99,6 +99,11 @@ impl Found {
         word_at(&self.0, 8 * KIND) as u32
     }
 
+    /// Whether nothing is to be rewritten.
+    pub fn is_clean(&self) -> bool {
+        self.kind() == 0
+    }
+
     /// The reason in an "unable" file.
     pub fn unable(&self) -> Option<String> {
         let s = &self.0[REASON..REASON + REASON_MOST];
