@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What Byway says of itself is true: `--explain`, `doctor -- CMD`, a set-up that is broken.
+# What Byway says of itself is true: `--explain`, `doctor -- CMD`, a set-up that is broken, the cache.
 #                                                              usage: explain.sh BYWAY
 set -u
 byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
@@ -147,5 +147,18 @@ if unshare -m true 2>/dev/null; then
   told unshare -m sh -c "$ro || exit 99; exec \"\$0\" run -- sh -c 'echo a | cat'" "$byway"
   [ $? = 99 ] || { is "read-only" "$(cat out)" a; has "read-only" "$said" "set BYWAY_SHM"; is "read-only: once" "$(wc -l <<<"$said")" 1; }
 fi
+# The cache: bounded, shown, cleared.
+export BYWAY_CACHE=$work/cache
+is "doctor --cache, before" "$("$byway" doctor --cache)" "$work/cache: not there yet"; is "nothing was made" "$(ls cache 2>/dev/null)" ""
+"$byway" run -- sh -c 'cat /dev/null | wc -c; sleep 0.3' >/dev/null
+said=$("$byway" doctor --cache); is "doctor --cache" $? 0; fits "doctor --cache" "$(tail -n +2 <<<"$said")"
+has "doctor --cache" "$said" "MiB of at most 256.0 MiB (BYWAY_CACHE_MIB)"; has "doctor --cache" "$said" "/libc.so.6"
+before=$(ls cache | wc -l)
+BYWAY_CACHE_MIB=1 "$byway" doctor -- "$python" >/dev/null
+is "of a small one libc and its loader stay, and what is needed now" "$("$byway" doctor --cache | grep -c -e /libc.so.6 -e /ld-linux)" 2
+is "some went" $(($(ls cache | wc -l) < before + 3)) 1
+BYWAY_CACHE_MIB=x "$byway" run -- true 2>err; is "bad BYWAY_CACHE_MIB" $? 2; has "bad BYWAY_CACHE_MIB" "$(cat err)" "give a number of MiB"
+has "doctor --cache=clear" "$("$byway" doctor --cache=clear)" "files removed"
+is "cleared" "$(ls cache)" ""
 echo "explain: $passed passed, $failed failed"
 [ $failed = 0 ]

@@ -3,7 +3,7 @@
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
 use crate::settings::Settings;
-use crate::{bench, doctor, explain, given, object, report, run, stat};
+use crate::{bench, cached, doctor, explain, given, object, report, run, stat};
 use byway_lab::pairs;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
@@ -43,7 +43,7 @@ fn commands() -> Command {
             ),
             one(
                 "stat",
-                "Show the memory of the runs of this user: in use, events",
+                "Show the memory of the runs of this user: in use, cached, events",
                 Stat::augment_args,
             ),
             one(
@@ -135,9 +135,13 @@ struct Doctor {
     /// Walk the memory of this user's runs: is each object in just one place?
     #[arg(long, conflicts_with = "command")]
     audit: bool,
+    /// Show the cache of rewritten texts; --cache=clear empties it
+    #[arg(long, value_name = "clear", num_args = 0..=1, require_equals = true, default_missing_value = "show",
+          hide_possible_values = true, conflicts_with_all = ["command", "audit"])]
+    cache: Option<cached::Do>,
     /// Say what of these programs and libraries would be rewritten, and
     /// whether each byte of it is proven to be code
-    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit"])]
+    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "cache"])]
     object: Vec<OsString>,
     /// Of objects: every site, one line of JSON an object
     #[arg(long, requires = "object")]
@@ -197,6 +201,9 @@ pub fn main() -> i32 {
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),
+            Doctor {
+                cache: Some(what), ..
+            } => cached::cache(what),
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },

@@ -29,12 +29,14 @@
 //   run         the command `run`
 //   stat        the commands `stat` and `doctor --audit`
 //   object      the command `doctor --object`
+//   cached      the command `doctor --cache`
 //   doctor      the command `doctor`
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
 //   flags       the command line, which starts all of them
 mod account;
 mod bench;
+mod cached;
 mod caller;
 mod child;
 mod doctor;

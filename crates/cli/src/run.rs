@@ -24,7 +24,7 @@ pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsStr
         tell(&format!("run: {why}"));
         return 2;
     }
-    if let Err(why) = explain.check() {
+    if let Err(why) = explain.check().and(environment::cache_bytes()) {
         tell(&format!("run: {why}"));
         return 2;
     }

@@ -6,12 +6,15 @@
 //! library).
 use super::folder::is_trusted;
 use super::image;
+use super::upkeep;
 use super::verdict::{Object, verdict};
+use crate::settings::environment;
 use byway_sys::cached::VERSION;
 use byway_sys::process;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, Read, Result, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -27,7 +30,7 @@ const DIGITS: [usize; 5] = [16, 16, 16, 8, 16];
 
 /// A file's name for an object: device, inode, time of its last change, size, and the version of this rewriter. The time of
 /// the last change is the kernel's own: no program can set it back.
-fn name_of(m: &fs::Metadata) -> String {
+pub(super) fn name_of(m: &fs::Metadata) -> String {
     format!(
         "{:016x}-{:016x}-{:016x}-{:08x}-{:016x}.v{VERSION}",
         m.dev(),
@@ -39,7 +42,7 @@ fn name_of(m: &fs::Metadata) -> String {
 }
 
 /// The version of the rewriter that gives a file this name.
-fn version_of(name: &str) -> Option<u32> {
+pub(super) fn version_of(name: &str) -> Option<u32> {
     let (numbers, version) = name.rsplit_once(".v")?;
     let is_hex = |s: &str| s.bytes().all(|c| c.is_ascii_hexdigit());
     let ours = numbers.split('-').map(str::len).eq(DIGITS) && numbers.split('-').all(is_hex);
@@ -47,7 +50,7 @@ fn version_of(name: &str) -> Option<u32> {
 }
 
 /// Whether this version of the rewriter gives a file this name.
-fn is_current(name: &str) -> bool {
+pub(super) fn is_current(name: &str) -> bool {
     version_of(name) == Some(VERSION)
 }
 
@@ -65,12 +68,17 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
         return Ok(found.unable());
     }
     let bytes = unchanged(&mut object, &m)?;
-    let (bytes, why) = match verdict(&bytes) {
+    let (mut bytes, why) = match verdict(&bytes) {
         Object::Clean(v) | Object::Shadow(v, _) => (v, None),
         Object::Unable(why) => (image::unable(&why), Some(why)),
     };
+    // A descriptor's path is another one soon.
+    let from = fs::canonicalize(path).unwrap_or_default();
+    image::put_path(&mut bytes, from.as_os_str().as_bytes());
     // First, for they may fill the disk.
     sweep(dir);
+    let most = environment::cache_bytes().unwrap_or(u64::MAX);
+    upkeep::make_room(dir, most, bytes.len() as u64);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     // Process ids are those of one name space; several of them may share the folder.
     let tmp = dir.join(format!(
@@ -146,7 +154,7 @@ fn regular(path: &Path) -> Result<File> {
 }
 
 /// How much of a cache file is read to know whether it counts.
-type Check = fn(File, u64) -> Option<image::Found>;
+pub(super) type Check = fn(File, u64) -> Option<image::Found>;
 
 /// What the cache file at `path` says, if it counts.
 fn valid(path: &Path, check: Check) -> Option<image::Found> {
@@ -154,7 +162,7 @@ fn valid(path: &Path, check: Check) -> Option<image::Found> {
 }
 
 /// The same without a use of the file: which ones go depends on the times of access.
-fn glance(path: &Path, check: Check) -> Option<image::Found> {
+pub(super) fn glance(path: &Path, check: Check) -> Option<image::Found> {
     // LINUX open(2), O_NOATIME: of root's files for root alone.
     let f = open(path, libc::O_NOATIME).or_else(|_| open(path, 0));
     counts(f.ok()?, check)

@@ -35,6 +35,18 @@ const BUILD_ID_MOST: usize = 8 * BUILD_ID_WORDS;
 const REASON: usize = HEAD;
 const REASON_MOST: usize = 1000;
 
+/// Where a file has the path of the object that it was made from, and how long that may be.
+const PATH: usize = 2048;
+const PATH_MOST: usize = PAGE - PATH;
+
+/// Puts down the path of the object that the complete file `v` was made from; one that is too long is left out.
+pub fn put_path(v: &mut [u8], path: &[u8]) {
+    if path.len() < PATH_MOST {
+        v[PATH..PATH + path.len()].copy_from_slice(path);
+        seal(v);
+    }
+}
+
 /// The cache file of an object that cannot take part.
 pub fn unable(why: &str) -> Vec<u8> {
     let mut v = begin(2);
@@ -97,6 +109,12 @@ pub struct Found([u8; PAGE]);
 impl Found {
     fn kind(&self) -> u32 {
         word_at(&self.0, 8 * KIND) as u32
+    }
+
+    /// The path of the object that it was made from; `None` if none was put down.
+    pub fn path(&self) -> Option<&[u8]> {
+        let path = self.0[PATH..].split(|&c| c == 0).next()?;
+        (!path.is_empty()).then_some(path)
     }
 
     /// Whether nothing is to be rewritten.

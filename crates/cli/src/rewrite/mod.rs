@@ -1,7 +1,7 @@
 //! Rewrites the system-call sites of an ELF object, once, into a file that every process maps in place of its text.
 //!
 //! Invariant: only what is proven to be code is changed; an object with a doubt is not rewritten at all.
-//! Not here: where the files are (folder.rs, cache.rs), mapping (the preload library does that), deciding about calls.
+//! Not here: where the files are (folder.rs, cache.rs), which of them go (upkeep.rs), mapping (the preload library does that), deciding about calls.
 mod branches;
 mod bridge;
 mod cache;
@@ -17,6 +17,7 @@ mod runtime;
 mod scan;
 mod table;
 mod text;
+pub mod upkeep;
 mod verdict;
 mod ways;
 mod window;

@@ -24,6 +24,26 @@ pub fn names_shm() -> bool {
     std::env::var_os("BYWAY_SHM").is_some()
 }
 
+/// What the cache of rewritten texts holds if nothing else is said, MiB.
+const CACHE_MIB: u64 = 256;
+
+/// Bytes that the cache of rewritten texts may hold.
+///
+/// # Errors
+/// A sentence: the setting is no number.
+pub fn cache_bytes() -> Result<u64, String> {
+    let Some(said) = variable("BYWAY_CACHE_MIB") else {
+        return Ok(CACHE_MIB << 20);
+    };
+    let mib = said.to_str().and_then(|s| s.parse::<u32>().ok());
+    mib.map(|n| u64::from(n) << 20).ok_or_else(|| {
+        format!(
+            "BYWAY_CACHE_MIB={}: give a number of MiB",
+            said.to_string_lossy()
+        )
+    })
+}
+
 /// The cache of rewritten texts: where it is to be.
 pub fn cache_folder() -> PathBuf {
     let path = |name| variable(name).map(PathBuf::from);
