@@ -127,7 +127,7 @@ impl Entry {
             _ if d.header().flags.load(Relaxed) & flags::NO_CARRY != 0 => "--forbid carry",
             _ if f.passed.load(Relaxed) != 0 => "each write woke its reader",
             _ if self.counts.kernel <= LITTLE => LITTLE_TEXT,
-            _ => "it never was free to be opened",
+            _ => "carrying never began",
         })
     }
 
