@@ -32,11 +32,13 @@ holds -DN=4 -DMSG=3
 holds -DN=4 -DMSG=3 -DOPEN_AT_START=1
 holds -DN=2 -DHANDBACK=1
 holds -DN=2 -DHANDBACK=1 -DSUSPEND=1
+holds -DN=2 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1
 holds -DN=1 -DNR=2 -DMSG=1
 searched -DN=4 -DHANDBACK=1 -DSUSPEND=1 -DMSG=3
 searched -DN=2 -DNR=2 -DHANDBACK=1
 searched -DN=2 -DNW=2
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1
+searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1
 finds -DBUG_WOKEN -DN=3
 finds -DBUG_FIRST -DN=3
 finds -DBUG_PLACE -DN=3
@@ -48,6 +50,8 @@ finds -DBUG_ABANDON -DN=4 -DMSG=3
 finds -DBUG_FOREVER -DN=3 -DHANDBACK=1
 finds -DBUG_STEAL -DN=2 -DNR=2 -DMSG=1 -DOPEN_AT_START=1
 finds -DBUG_SEQ -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DOPEN_AT_START=1
+for bug in OVERTAKE GAP; do finds -DBUG_$bug -DN=3 -DMSG=3 -DHANDBACK=1 -DSPILL=1 -DOPEN_AT_START=1; done
+finds -DBUG_HEAD -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1 -DOPEN_AT_START=1
 model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.
 level=-Og slots=23

@@ -9,14 +9,17 @@
  * death of an owner (tests/conformance/kill.c), policy.
  *
  * Parameters: NW writers, NR readers, N units of each writer in messages of at most MSG, HANDBACK=1 adds a process
- * that hands the channel back once, at any time, SUSPEND=1 makes that an exec's (it may be opened again).
+ * that hands the channel back once, at any time, SUSPEND=1 makes that an exec's (it may be opened again). SPILL=1: then
+ * the kernel's pipe takes no more than LANE units, and a spiller writes the rest.
  * Bugs, as controls: BUG_WOKEN (wake before WOKEN is set), BUG_ARM (arm without looking at lane's place),
  * BUG_FIRST (publish the rest of a waking write before lane is written), BUG_REST (the rest of a write that was begun in
  * the ring goes to lane uncounted), BUG_PUMP (hand back without pumping), BUG_PLACE (WOKEN before the place), BUG_FOREVER (a reader takes the bypass while the
  * lock is held), BUG_ABANDON (a writer takes back a
  * place under a reader), BUG_STEAL (take the bytes that a sleeper was woken with), BUG_SEQ (a new opening's wake-up looks like the one of
  * the old), BUG_FULL
- * (overflow into lane without WOKEN), BUG_EMPTY (take lane for empty while a writer is inside the lock).
+ * (overflow into lane without WOKEN), BUG_EMPTY (take lane for empty while a writer is inside the lock), BUG_OVERTAKE (a writer does
+ * not wait for a spiller), BUG_GAP (the channel is closed first, and the lock given to the spiller then), BUG_HEAD (a spiller leaves the
+ * head where it was).
  */
 #ifndef NW
 #define NW 1
@@ -43,25 +46,38 @@
 #define OPEN_AT_START 0
 #endif
 
+#ifndef SPILL
+#define SPILL 0
+#endif
+#if SPILL
+#define LANE 1
+#else
+#define LANE 8
+#endif
+/* The spiller's id. */
+#define SPILLER 7
+
 #ifdef BUG_ABANDON
 #define ABANDON cas(chunk, m, NONE(m), ok);
 #else
 #define ABANDON
 #endif
 
-/* tail: tail 5 bits | lock owner 3 | sleepers 2 | kernel writers 2 | WOKEN | CLOSED */
+/* tail: tail 5 bits | lock owner 3 | sleepers 2 | kernel writers 2 | WOKEN | CLOSED | SPILLED: the owner is a spiller */
 #define TAIL_AT(t) ((t) & 31)
 #define LOCK_OWNER(t) (((t) >> 5) & 7)
 #define SLEEPERS(t) (((t) >> 8) & 3)
 #define KERNEL_WRITERS(t) (((t) >> 10) & 3)
 #define WOKEN(t) (((t) >> 12) & 1)
 #define CLOSED(t) (((t) >> 13) & 1)
+#define SPILLED(t) (((t) >> 14) & 1)
 #define SET_W(t, w) (((t) & ~31) | (w))
 #define SET_LOCK(t, o) (((t) & ~(7 << 5)) | ((o) << 5))
 #define SLEEPER1 (1 << 8)
 #define KERNEL_WRITER1 (1 << 10)
 #define WOKEN1 (1 << 12)
 #define CLOSED1 (1 << 13)
+#define SPILLED1 (1 << 14)
 /* head: head 5 bits | owner 3 | held */
 #define HEAD_AT(h) ((h) & 31)
 #define OWNER(h) (((h) >> 5) & 7)
@@ -92,6 +108,8 @@ bool forever = false;
 byte pending = 0;
 byte writers = NW;
 byte taken = 0;
+/* What the spiller is to write. */
+byte spill_at, spill_to;
 byte next[NW];
 
 /* A unit leaves the stream: it must be the next of its writer. Values are writer * 16 + number. */
@@ -134,7 +152,7 @@ inline take_wl(give_up_closed) {
     do
     :: t = tail;
        if
-       :: give_up_closed && CLOSED(t) && (!wait_free || LOCK_OWNER(t) == 0) -> got = false; break
+       :: give_up_closed && CLOSED(t) && (!wait_free || LOCK_OWNER(t) == 0 || SPILLED(t)) -> got = false; break
        :: else ->
           if
           :: LOCK_OWNER(t) == 0 -> cas(tail, t, SET_LOCK(t, me), ok); if :: ok -> got = true; break :: else fi
@@ -193,21 +211,41 @@ inline hand_back(for_good) {
        fi;
 #endif
        t = tail;
-       /* One writev of all of it. */
+       /* One writev of all of it, or of what fits. */
        atomic {
            q = r;
            do
-           :: q < TAIL_AT(t) -> v = ring[q % CAP2]; lane!v; q++
+           :: q < TAIL_AT(t) && len(lane) < LANE -> v = ring[q % CAP2]; lane!v; q++
            :: else -> break
            od
        };
-       q = TAIL_AT(t);
-       chunk = NONE(chunk);
-       do
-       :: t = tail; cas(tail, t, (t | CLOSED1) & ~WOKEN1, ok); if :: ok -> break :: else fi
-       od;
-       release(q);
-       unlock()
+       if
+       :: q < TAIL_AT(t) ->
+          /* spiller::make: its write end is open before anything changes. */
+          atomic { spill_at = q; spill_to = TAIL_AT(t); writers++ };
+          h = head;
+          cas(head, h, HEAD_AT(h) | (SPILLER << 5) | HELD1, ok);
+#ifdef BUG_GAP
+          do
+          :: t = tail; cas(tail, t, (SET_LOCK(t, 0) | CLOSED1) & ~WOKEN1, ok); if :: ok -> break :: else fi
+          od;
+          do
+          :: t = tail; cas(tail, t, SET_LOCK(t, SPILLER) | SPILLED1, ok); if :: ok -> break :: else fi
+          od
+#else
+          do
+          :: t = tail; cas(tail, t, (SET_LOCK(t, SPILLER) | CLOSED1 | SPILLED1) & ~WOKEN1, ok); if :: ok -> break :: else fi
+          od
+#endif
+       :: else ->
+          q = TAIL_AT(t);
+          chunk = NONE(chunk);
+          do
+          :: t = tail; cas(tail, t, (t | CLOSED1) & ~WOKEN1, ok); if :: ok -> break :: else fi
+          od;
+          release(q);
+          unlock()
+       fi
     fi
 }
 
@@ -234,9 +272,9 @@ again:
           :: CLOSED(t) && !good && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || forever || !CLOSED(tail)); goto next_look
           :: CLOSED(t) && !good && LOCK_OWNER(t) == 0 ->
 #else
-          :: CLOSED(t) && LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail)); goto next_look
-          :: CLOSED(t) && LOCK_OWNER(t) == 0 && good -> counted = false
-          :: CLOSED(t) && LOCK_OWNER(t) == 0 && !good ->
+          :: CLOSED(t) && LOCK_OWNER(t) != 0 && !SPILLED(t) -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail) || SPILLED(tail)); goto next_look
+          :: CLOSED(t) && (LOCK_OWNER(t) == 0 || SPILLED(t)) && good -> counted = false
+          :: CLOSED(t) && (LOCK_OWNER(t) == 0 || SPILLED(t)) && !good ->
 #endif
              if
              :: SLEEPERS(t) == 3 -> forever = true; goto next_look
@@ -245,7 +283,7 @@ again:
           fi;
           armed = false;
           goto sleep
-       :: HELD(h) -> (head != h); goto next_look
+       :: HELD(h) -> (head != h || CLOSED(tail)); goto next_look
        :: else
        fi;
        if
@@ -463,6 +501,9 @@ message:
                 od;
                 goto again
              :: else ->
+#ifdef BUG_OVERTAKE
+                t = (SPILLED(t) -> SET_LOCK(t, 0) : t);
+#endif
                 if
                 :: LOCK_OWNER(t) != 0 -> (LOCK_OWNER(tail) == 0 || !CLOSED(tail)); goto again
                 :: LOCK_OWNER(t) == 0 && good -> skip
@@ -618,6 +659,35 @@ proctype poller(byte me) {
 #endif
 }
 
+/* spiller::run; ids of processes that come after each other are one here. */
+proctype spiller() {
+    short t, h;
+    byte q, v;
+    bool ok;
+endless:
+    do
+    :: LOCK_OWNER(tail) == SPILLER ->
+       /* Blocking writes: each goes on where there is room. */
+       do
+       :: spill_at < spill_to -> atomic { len(lane) < LANE -> v = ring[spill_at % CAP2]; lane!v; spill_at++ }
+       :: else -> break
+       od;
+       q = spill_to;
+       /* handback::closed. */
+       h = head;
+       cas(head, h, q | (SPILLER << 5) | HELD1, ok);
+       chunk = NONE(chunk);
+       h = head;
+#ifndef BUG_HEAD
+       cas(head, h, q, ok);
+#endif
+       do
+       :: t = tail; cas(tail, t, SET_LOCK(t, 0) & ~SPILLED1, ok); if :: ok -> break :: else fi
+       od;
+       writers--
+    od
+}
+
 init {
     byte i;
     atomic {
@@ -632,7 +702,10 @@ init {
         :: else -> break
         od;
 #if HANDBACK
-        run poller(NW + NR + 1)
+        run poller(NW + NR + 1);
+#endif
+#if SPILL
+        run spiller()
 #endif
     }
 }
