@@ -219,7 +219,24 @@ static void full_is_full_for_who_may_sleep(void) {
     get(p[0], n, 0);
     AT_EOF(p[0]);
 }
+/* LINUX pipe(7): a write waits only while there is no room. */
+static void room_that_the_writer_has_made(void) {
+    int p[2];
+    mkpipe(p);
+    size_t n = fill_up(p[1], 0), at = 0;
+    for (int i = 0; i < 200; i++) {
+        size_t k = n - at > 8192 && i % 2 ? 8192 : 4096;
+        get(p[0], k, at);
+        at += k;
+        put(p[1], 4096, n); /* waits for nobody: there is none */
+        n += 4096;
+        n += fill_up(p[1], n);
+    }
+    close(p[1]);
+    get(p[0], n - at, at);
+    AT_EOF(p[0]);
+}
 MAIN(T(empty_eagain), ONCE(made_by_pipe2), T(by_ioctl), T(set_by_another_process),
      T(set_by_another_process_writer), T(set_while_blocked), T(shared_by_dup_not_by_reopen), T(partial_write),
      T(capacity_1), T(capacity_4096), T(capacity_65536), T(capacity_1000000), T(stream_both_nonblocking),
-     T(full_is_full_for_who_may_sleep))
+     T(full_is_full_for_who_may_sleep), T(room_that_the_writer_has_made))

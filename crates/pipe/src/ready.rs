@@ -111,7 +111,7 @@ pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
         // LINUX pipe_poll: as soon as a page is free. So a write that may not sleep makes sure of it, and so do we.
         let may = match room.lane {
             Holds::Drained => true,
-            Holds::Behind => room.ring > PIPE_BUF as u64,
+            Holds::Behind => room.ring >= PIPE_BUF as u64,
             Holds::Empty | Holds::First => false,
         };
         if !may || !empties_lane(me, ch, fd) {

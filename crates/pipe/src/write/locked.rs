@@ -356,11 +356,18 @@ impl<'a> Locked<'a, '_> {
         if drained && see.t.sleepers() == 0 && clear_drained(me, ch, fd, see.r, see.m) {
             return AGAIN;
         }
-        if lane.is_nonblocking() {
-            let page = see.cap.saturating_sub(see.used()) > PIPE_BUF as u64;
-            if see.is_behind() && page && handback::pull_up(me, ch, fd, see.r) {
+        let may_sleep = !lane.is_nonblocking();
+        // Who was told that it is full knows how much it takes, and may count on the room that it has made by reading. Any
+        // other writer sleeps until half of it is read (`pump`).
+        let told = &ch.facts.0.full;
+        if see.is_behind() && (!may_sleep || told.load(Relaxed) != 0) {
+            let page = see.cap.saturating_sub(see.used()) >= PIPE_BUF as u64;
+            if page && handback::pull_up(me, ch, fd, see.r) {
                 return AGAIN;
             }
+        }
+        if !may_sleep {
+            told.store(1, Relaxed);
             return self.end(EAGAIN);
         }
         if drained {
