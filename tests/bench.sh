@@ -2,15 +2,11 @@
 # `byway bench` as its users see it: what it says of bad input, records and baselines and what comes of comparing them,
 # Ctrl-C, pipes without colours.      usage: bench.sh BYWAY
 set -u
+. "$(dirname "$0")/says.sh"
 byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
 export XDG_DATA_HOME=$work/data
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
-has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
 refused() { # what is said, words of bench
   local said=$1; shift
   "$byway" bench "$@" >out 2>err; is "bench $*" $? 2; has "bench $*" "$(cat err)" "$said"; is "bench $*: no table" "$(cat out)" ""

@@ -2,14 +2,10 @@
 # `byway bench native` beside other libraries: every backend has its rows, who is not here is named with the remedy, and
 # nothing is left behind, whoever is killed.      usage: comparators.sh BYWAY [ENVIRONMENT OF PYTHON, as python.sh makes it]
 set -u
+. "$(dirname "$0")/says.sh"
 cd "$(dirname "$0")/.."
 byway=$(realpath "$1") env=${2:-${CARGO_TARGET_DIR:-$PWD/target}/python-env}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
-has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
 native() { timeout 300 "$byway" bench native --quick "$@"; }
 left() { find /dev/shm -maxdepth 1 -name 'byway-bench-*'; ls -d /tmp/iceoryx2 2>/dev/null; }
 [ -x "${byway%/*}/byway-iceoryx2" ] || { echo "comparators: byway-iceoryx2 is not built: make comparators"; exit 1; }

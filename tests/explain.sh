@@ -2,15 +2,10 @@
 # What Byway says of itself is true: `--explain`, `doctor -- CMD`, a set-up that is broken, the cache.
 #                                                              usage: explain.sh BYWAY
 set -u
+. "$(dirname "$0")/says.sh"
 byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
-has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
-hasnt() { case "$2" in *"$3"*) failed=$((failed + 1)); echo "not ok $1: [$2] says [$3]" ;; *) passed=$((passed + 1)) ;; esac; }
 fits() { is "$1: 80 columns" "$(awk 'length > 80' <<<"$2")" ""; }
 python=$(python3 -c 'import sys; print(sys.executable)')
 # A program says what it likes; what Byway says of it goes to `said`.
@@ -54,7 +49,7 @@ has "static" "$said" "busybox took no part: it is static"
 is "static: what it wrote is not unknown" "$(grep -c 'none by the kernel' said)" 0
 explained sh -c 'echo "none" | busybox cat; echo "of it" | busybox cat'
 has "several" "$said" "2 x busybox took no part: it is static"
-# Who writes first names the pipe: a child that ends it with a line does not.
+# The first writer names the pipe: a child that ends it with a line does not.
 explained bash -c 'cat zeros | tee >(wc -l) | wc -c'
 has "tee" "$said" "tee + others -> wc  "
 has "tee's other pipe" "$said" "tee -> wc  "

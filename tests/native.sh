@@ -2,13 +2,10 @@
 # The native library as C and C++ get it: header, shared and static library, pkg-config file, manual pages, examples; and an
 # unmodified program at the other end of a FIFO.      usage: native.sh BYWAY [EXAMPLES]
 set -u
+. "$(dirname "$0")/says.sh"
 cd "$(dirname "$0")/.."
 byway=$(realpath "$1") built=$(dirname "$(realpath "$1")") here=$PWD
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
 make -s install DESTDIR="$work/root" PREFIX=/usr BUILT="$built" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 root=$work/root/usr
 export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root

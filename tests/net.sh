@@ -2,17 +2,13 @@
 # The benchmarks of the network as a user has them: every case of each with checked bytes, here and between two namespaces,
 # what is said of bad words, and that nothing is left: processes, namespaces, devices, folders.      usage: net.sh BYWAY
 set -u
+. "$(dirname "$0")/says.sh"
 byway=$(realpath "$1")
 work=$(mktemp -d)
 started=()
 trap 'for p in "${started[@]}"; do kill "$p" 2>/dev/null; done; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export TMPDIR=$work/tmp; mkdir "$TMPDIR"
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
-has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
 bench() { timeout 120 "$byway" bench "$@" --runs 1; }
 # How many rows of the record have a figure.
 rows() { python3 -c 'import json; r = json.load(open("record")); print(sum(x["median"] > 0 for x in r["results"] if x["metric"] not in ("lost", "saturation")), "rows,", len(r.get("series", [])), "curves")'; }

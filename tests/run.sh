@@ -2,14 +2,10 @@
 # `byway run` itself: statuses, messages, what it leaves visible, what it does on a machine that cannot carry, and that
 # nothing stays behind.      usage: run.sh BYWAY
 set -u
+. "$(dirname "$0")/says.sh"
 byway=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cd "$work"
-passed=0 failed=0
-is() { # what, got, wanted
-  if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not ok $1: got [$2], wanted [$3]"; fi
-}
-has() { case "$2" in *"$3"*) passed=$((passed + 1)) ;; *) failed=$((failed + 1)); echo "not ok $1: [$2] does not say [$3]" ;; esac; }
 seq 1 400000 >text; sum=$(md5sum <text)
 
 # Statuses are the command's own, or env(1)'s.
@@ -212,7 +208,7 @@ J
   "$byway" run --private --explain -- sh -c 'head -c 20M /dev/zero | java -cp . J' >out 2>err
   is "java counts" "$(cat out)" 20971520; is "java" "$(grep -c 'head -> java .* [1-9][0-9]\{6,\} bytes carried' err)" 1
 fi
-# Who sets what is so already goes on taking part; who changes it does not.
+# A program that sets what is so already goes on taking part; one that changes it does not.
 cat >sets.py <<'P'
 import ctypes, os, sys
 libc = ctypes.CDLL(None)

@@ -1,5 +1,5 @@
 /* Checks: calls that only look at a pipe (FIONREAD, F_GETPIPE_SZ, poll, ppoll, select and pselect that do not wait) tell what a read or
- * a write finds next, whatever its other end is doing, and leave no trace. Does not check: who is woken (readiness.c). */
+ * a write finds next, whatever its other end is doing, and leave no trace. Does not check: wake-ups (readiness.c). */
 #include "check.h"
 static volatile int hits;
 static void on(int s) { hits++; }
@@ -149,19 +149,23 @@ static void writes_at_random(int w, int most, int naps) {
         if (naps && rnd(&s) % naps == 0) usleep(rnd(&s) % 300);
     }
 }
+static pid_t random_writer(int p[2], int naps) { /* the child alone has the write end then */
+    pid_t c = child();
+    if (!c) {
+        close(p[0]);
+        writes_at_random(p[1], 200000, naps);
+        _exit(0);
+    }
+    close(p[1]);
+    return c;
+}
 /* A lone reader: what FIONREAD says is there, and more never less. */
 static void count_while_written(void) {
     for (int naps = 0; naps < 100; naps += 33) {
         int p[2];
         static char b[1 << 20];
         mkpipe(p);
-        pid_t c = child();
-        if (!c) {
-            close(p[0]);
-            writes_at_random(p[1], 200000, naps);
-            _exit(0);
-        }
-        close(p[1]);
+        pid_t c = random_writer(p, naps);
         unsigned s = 3;
         for (size_t at = 0; at < TOTAL;) {
             int n = there(p[0]), again = there(p[0]);
@@ -192,13 +196,7 @@ static void poll_while_written(void) {
         int p[2];
         static char b[1 << 17];
         mkpipe(p);
-        pid_t c = child();
-        if (!c) {
-            close(p[0]);
-            writes_at_random(p[1], 200000, naps);
-            _exit(0);
-        }
-        close(p[1]);
+        pid_t c = random_writer(p, naps);
         unsigned s = 5;
         size_t at = 0;
         for (;;) {

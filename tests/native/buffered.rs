@@ -119,7 +119,7 @@ fn calls_of_the_same_thread_go_on() {
     assert_eq!(b.fill_buf().unwrap(), b"y");
 }
 
-/// Who is killed takes with it what it has read ahead, and nothing else.
+/// A reader that is killed takes with it what it has read ahead, and nothing else.
 #[test]
 fn a_killed_reader_has_taken_what_it_read_ahead() {
     let (mut r, mut w) = with(&(0..50_000).map(byte).collect::<Vec<_>>());

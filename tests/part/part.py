@@ -46,7 +46,7 @@ class Box:
         subprocess.run(["cc", "-O1", "-o", self.path(name), source, *more], check=True)
         return self.path(name)
 
-    def library(self, name, text, *more):
+    def built(self, name, text, *more):
         return self.cc(name, text, "-shared", "-fPIC", "-Wl,-soname," + name, *more)
 
     def run(self, command, *start):
@@ -125,7 +125,7 @@ def rewritten_objects(box):
     """A program with 50 libraries that each make system calls of their own."""
     names, uses = [], []
     for i in range(50):
-        names.append(box.library(f"libs{i}.so", SITE.replace("CALL", f"call{i}")))
+        names.append(box.built(f"libs{i}.so", SITE.replace("CALL", f"call{i}")))
         uses.append(f"if (call{i}(1, 1, (long)line, 20) != 20) return {i + 1};")
     declared = "\n".join(f"long call{i}(long, long, long, long);" for i in range(50))
     main = box.cc("main", declared + '\nstatic const char line[] = "nineteen characters\\n";\n'
@@ -318,9 +318,9 @@ static int mapped(int *cached) {
 @case
 def opened(box):
     """Libraries that are opened: one without a call, one with its own, one of two segments, one of one segment for all."""
-    box.library("libclean.so", "int clean(void) { return 1; }\n")
-    box.library("libsite.so", WRITES.replace("CALL", "site"))
-    box.library("libold.so", WRITES.replace("CALL", "old"), "-Wl,-z,noseparate-code")
+    box.built("libclean.so", "int clean(void) { return 1; }\n")
+    box.built("libsite.so", WRITES.replace("CALL", "site"))
+    box.built("libold.so", WRITES.replace("CALL", "old"), "-Wl,-z,noseparate-code")
     segments_library(box)
     main = box.cc("main", LATE + BOTH + r"""
 int main(int n, char **v) {
@@ -346,7 +346,7 @@ int main(int n, char **v) {
 def opened_and_closed(box):
     """Libraries that come and go, some of them at the place of others: nothing stays mapped, and all is carried."""
     for i in range(3):
-        box.library(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
+        box.built(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
     main = box.cc("main", LATE + BOTH + r"""
 int main(int n, char **v) {
     (void)n;
@@ -372,7 +372,7 @@ int main(int n, char **v) {
 def opened_by_threads(box):
     """Threads open and close libraries while others write, and read."""
     for i in range(3):
-        box.library(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
+        box.built(f"lib{i}.so", f"__asm__(\".rept {i * 4096} \\n nop\\n .endr\\n\");" + WRITES.replace("CALL", "site"))
     main = box.cc("main", "#include <pthread.h>\n" + LATE + BOTH + r"""
 static int own[2];
 static void *opens(void *which) {

@@ -5,7 +5,8 @@
 //! Not here: which channels are a run's own (domain.rs), how they are told (explain.rs).
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
-use byway_pipe::channel::{Channel, OTHERS, Reason};
+use byway_pipe::channel::{Channel, OTHERS};
+use byway_pipe::reason::Reason;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -148,8 +149,8 @@ pub fn is_harmless(c: &Cause) -> bool {
 
 /// Whether a program meets the reason only after it has begun to take part.
 pub fn is_later(why: Reason) -> bool {
-    use Reason::{Bare, Objects, Place, Stray, Unable, Unknown};
-    !matches!(why, Bare | Objects | Place | Stray | Unable | Unknown)
+    use Reason::{Bare, Place, Stray, Unable, Unknown};
+    !matches!(why, Bare | Place | Stray | Unable | Unknown)
 }
 
 /// The name of a side, and whether others have used it too.
@@ -209,7 +210,6 @@ fn phrase(why: Reason) -> (bool, &'static str) {
         Reason::Code => (true, "loads code whose system calls are not rewritten"),
         Reason::NotTakingPart => (true, "takes no part"),
         Reason::Bare => (true, "is static"),
-        Reason::Objects => (true, "has more libraries than there is room for"),
         Reason::Stray => (true, "has code that is none of its libraries'"),
         Reason::Unable => (true, "has code that cannot be rewritten"),
         Reason::Unknown => (true, "has a library that was not looked at in time"),

@@ -9,7 +9,7 @@ use crate::output;
 use crate::tell::tell;
 use byway_mem::departures;
 use byway_mem::layout::MAGIC;
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::HashMap;

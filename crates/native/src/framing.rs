@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Who finds nothing waits until the tail has changed since the look. Were it a tail of after the look, that might
+    /// A receiver that finds nothing waits until the tail has changed since the look. Were it a tail of after the look, that might
     /// have the next record already: nobody would tell of it, and where two processes answer each other, both would
     /// wait in vain.
     #[test]
@@ -392,7 +392,7 @@ mod tests {
                         }
                         std::thread::yield_now();
                     }
-                    // Slower than who looks: nearly each comes while that one does.
+                    // Slower than the receiver looks: nearly each comes while it does.
                     (0..5 + n % 7).for_each(|_| std::hint::spin_loop());
                     s.send(&n.to_le_bytes()).unwrap();
                 }

@@ -11,7 +11,7 @@
 //! Invariant: of each CPU at most one timer of this process's is set, once in half a PERIOD at most. Where sleeps end
 //! only after it was due, which is of no use, it rests, twice as long each time. It changes nothing that a call says or
 //! does.
-//! Its descriptor (timerfd(2)) is closed by exec(2), and has a number that open(2) gives only to who has hundreds: so a
+//! Its descriptor (timerfd(2)) is closed by exec(2), and has a number that open(2) gives only where hundreds are open: so a
 //! program that closes whatever it finds, and then opens files of its own, does not get that number again.
 //! Public, and not documented: the lab's benchmark that calls the core directly sleeps as the library does.
 //! Not here: who sleeps.

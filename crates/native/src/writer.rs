@@ -10,9 +10,10 @@ use crate::kernel::{self, number};
 use crate::reader::already;
 use crate::thread;
 use crate::watch::Watch;
-use byway_pipe::channel::{Channel, Reason};
+use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::WriteCursor;
+use byway_pipe::reason::Reason;
 use byway_pipe::write::{self, Progress};
 use byway_pipe::{
     Caller, Step, fast_path, fifo, handback, liveness, pass_through, policy, spiller,

@@ -1,11 +1,11 @@
-//! Who calls the core: what it may know of the thread and its process.
+//! The caller of the core: what the core may know of a thread and its process.
 //!
 //! Invariant: a `Caller` is made for one call, and belongs to the thread that makes it.
 //! Not here: how a process finds these things out (crate preload, io.rs; crate native).
 use byway_mem::domain::Domain;
 use byway_sys::signal::Held;
 
-/// Who calls: what the core may know of the thread and its process.
+/// A thread that calls, and its process.
 #[derive(Clone, Copy)]
 pub struct Caller {
     pub tid: u32,

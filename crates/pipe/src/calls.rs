@@ -4,7 +4,7 @@
 //! Invariant: what is not understood is not carried: a call that is in no row has each pipe handed back that one of its
 //! arguments may name.
 //! Not here: what the calls that depend on their arguments depend on (preload library, dispatch.rs and give_up.rs).
-use crate::channel::Reason;
+use crate::reason::Reason;
 use byway_sys::syscall::nr::*;
 
 mod others;

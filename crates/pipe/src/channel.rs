@@ -273,46 +273,6 @@ pub const FULL_FROM_TAIL: isize = core::mem::offset_of!(Channel, facts.0.full) a
 const _: () = assert!(size_of::<Channel>() <= CHANNEL_BYTES);
 const _: () = assert!(size_of::<Writers>() == 64 && size_of::<Place>() == 64);
 
-/// Why a channel went, or stays, in the kernel; shown by `--explain`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Reason {
-    Cold = 0,
-    Readiness = 1,
-    SecondReader = 2,
-    Splice = 3,
-    Control = 4,
-    Passed = 5,
-    NotTakingPart = 6,
-    Memory = 7,
-    Address = 8,
-    Vector = 9,
-    Credentials = 10,
-    Damaged = 11,
-    ReaderGone = 12,
-    AnotherUsers = 13,
-    Unwatched = 14,
-    Limits = 15,
-    Stack = 16,
-    IoUring = 17,
-    Vfork = 18,
-    Unshared = 19,
-    NameSpace = 20,
-    Filter = 21,
-    Locked = 22,
-    /// Code that is not known to be free of system calls, mapped later than at the start.
-    Code = 23,
-    /// At the start of a program: more objects than there is room for; code that belongs to none of them; an object in
-    /// doubt, or not looked at in time; no place for its rewritten text.
-    Objects = 24,
-    Stray = 25,
-    Unable = 26,
-    Unknown = 27,
-    Place = 28,
-    /// It was started without the library.
-    Bare = 29,
-}
-
 /// What is known of those who hold a FIFO, which anybody may open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -330,45 +290,6 @@ pub enum Holders {
 /// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
 /// left, and that is another pipe since, is told apart.
 pub const FIFO_SIZE: usize = 32768;
-
-impl From<u8> for Reason {
-    fn from(n: u8) -> Reason {
-        use Reason::*;
-        const ALL: [Reason; 30] = [
-            Cold,
-            Readiness,
-            SecondReader,
-            Splice,
-            Control,
-            Passed,
-            NotTakingPart,
-            Memory,
-            Address,
-            Vector,
-            Credentials,
-            Damaged,
-            ReaderGone,
-            AnotherUsers,
-            Unwatched,
-            Limits,
-            Stack,
-            IoUring,
-            Vfork,
-            Unshared,
-            NameSpace,
-            Filter,
-            Locked,
-            Code,
-            Objects,
-            Stray,
-            Unable,
-            Unknown,
-            Place,
-            Bare,
-        ];
-        ALL.get(n as usize).copied().unwrap_or(Damaged)
-    }
-}
 
 impl Channel {
     /// The channel in slot `i`.

@@ -4,11 +4,12 @@
 //! bytes than the ring, but a outsider's. What an outsider wrote is seen before a write of ours that can know of it.
 //! Not here: who the holders are (byway run), the ring itself. docs/fifo.md tells the whole.
 use crate::Caller;
-use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF, Reason};
+use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF};
 use crate::copy::{Buffers, Iov};
 use crate::handback::{MOVING, closed, hand_back, intend};
 use crate::lane::{Lane, pour, runs};
 use crate::outsider::Side;
+use crate::reason::Reason;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
 use crate::write::{Progress, clear_drained, shrink};

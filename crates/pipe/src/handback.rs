@@ -7,9 +7,10 @@
 //!
 //! It is done by a description for both directions, so the holder of either end can do it (lane.rs, `Reopened`).
 use crate::Caller;
-use crate::channel::{Channel, PIPE_BUF, Reason};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::fifo::{more_room, weave};
 use crate::lane::{Lane, Reopened};
+use crate::reason::Reason;
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
 use crate::{clusters, lock, policy, spiller};

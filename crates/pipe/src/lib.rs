@@ -42,6 +42,7 @@ pub mod pass_through;
 pub mod policy;
 pub mod read;
 pub mod ready;
+pub mod reason;
 pub mod restartable_copy;
 pub mod ring;
 pub mod rules;

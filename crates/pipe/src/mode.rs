@@ -102,7 +102,7 @@ impl Channel {
             }
         }
     }
-    /// Calls are counted from now on. Who is in one that is not will soon have left it.
+    /// Calls are counted from now on. A call that is not counted will soon be over.
     pub(crate) fn counts_again(&self, t: Tail) {
         let _ = self.cas_tail(t, t.without(Tail::PASS_THROUGH));
     }

@@ -3,10 +3,11 @@
 //! Invariant: nothing is opened but under the writers' lock, where every holder takes part and nobody is in a call that
 //! the tail does not count. An intent says how many bytes the lane held, as long as they may be in both or in neither.
 //! Not here: when a ring is worth having (policy.rs), closing it (handback.rs).
-use crate::channel::{Channel, Reason};
+use crate::channel::Channel;
 use crate::handback::{MARKED, OPENING, intend};
 use crate::lane::Lane;
 use crate::mode::Mode;
+use crate::reason::Reason;
 use crate::ring::{Ring, SLACK, SMALLEST};
 use crate::{Caller, clusters, lock, pass_through, policy};
 use core::sync::atomic::Ordering::Relaxed;

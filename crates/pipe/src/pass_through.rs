@@ -175,7 +175,7 @@ pub fn begin(d: Domain, tid: u32) {
 
 /// Gives the channel back, for its ring brings nothing.
 pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
-    handback::hand_back(me, ch, fd, false, crate::channel::Reason::Cold);
+    handback::hand_back(me, ch, fd, false, crate::reason::Reason::Cold);
     if ch.rules().passes_through {
         ch.passes_through();
     }

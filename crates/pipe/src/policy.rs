@@ -5,7 +5,8 @@
 //! Not here: waiting awake (wait.rs), how cache lines travel (policy/cache_lines.rs), whether a reader is left
 //! (liveness.rs).
 use crate::Caller;
-use crate::channel::{Channel, Line, PIPE_BUF, Reason, WriterSide};
+use crate::channel::{Channel, Line, PIPE_BUF, WriterSide};
+use crate::reason::Reason;
 use crate::word::Tail;
 use crate::{pass_through, wait};
 use byway_mem::layout::Class;

@@ -3,9 +3,10 @@
 //! Invariant: a read has no effect before its CAS on the head (I6); it takes no more out of the stream than it returns;
 //! it arms only when the ring is empty and the kernel lane's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (wait.rs).
-use crate::channel::{Channel, PIPE_BUF, Reason};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::{Buffers, Iov, VECTORS};
 use crate::mode::Mode;
+use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::word::{Chunk, Head, Tail};

@@ -1,10 +1,11 @@
 //! What a read or a write would find, without making it: for those who wait for several pipes at once, or only ask.
 //!
-//! Invariant: nothing leaves or enters the stream. Who was told "nothing" is armed as a reader that found nothing (I4),
+//! Invariant: nothing leaves or enters the stream. A caller that was told "nothing" is armed as a reader that found nothing (I4),
 //! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
-//! Not here: who asks, and how (the native library's event queue, the preload library's ready.rs).
-use crate::channel::{Channel, PIPE_BUF, Reason};
+//! Not here: the calls that ask (the native library's event queue, the preload library's ready.rs).
+use crate::channel::{Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
+use crate::reason::Reason;
 use crate::word::{Head, Tail};
 use crate::{Caller, Step, handback, lock, write};
 use byway_sys::errno::Ret;
@@ -43,7 +44,7 @@ pub fn readable(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     bytes(me, ch, fd, |patience| patience.turns() > 90)
 }
 
-/// As [`readable`]; who is at work gets the time that it needs on a busy machine.
+/// As [`readable`]; a reader at work gets the time that it needs on a busy machine.
 pub fn count(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     bytes(me, ch, fd, lock::Patience::is_over)
 }
@@ -294,7 +295,7 @@ impl Room {
         };
         ring + if lane { PIPE_BUF as u64 } else { 0 }
     }
-    /// Bytes that can be written by one who waits a moment for readers where he must.
+    /// Bytes that a writer can write if it waits a moment for readers.
     fn takes_soon(&self) -> u64 {
         self.takes(matches!(self.lane, Holds::Empty | Holds::Drained))
     }

@@ -4,7 +4,7 @@
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a
 //! CPU from one who could end it.
 //! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come
-//! (wait/batch.rs); the yield of one who has woken a reader on one CPU, which has bounds of its own
+//! (wait/batch.rs); the yield of a writer that woke a reader on one CPU, which has bounds of its own
 //! (wait/handover.rs).
 use crate::Caller;
 use crate::channel::{Channel, Cpu, PIPE_BUF};
@@ -23,7 +23,7 @@ pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 /// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs
 /// at most twice the better of the two.
 const SPIN_US: u64 = 20;
-/// Who is answered sooner is answered by a peer that runs now.
+/// An answer that comes sooner comes from a peer that runs now.
 const PROMPT_US: u64 = 1;
 /// A yield that took longer was dear.
 const LONG_US: u64 = 1000;

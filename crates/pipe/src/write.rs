@@ -5,10 +5,11 @@
 //! since the tail was loaded (E4). The kernel lane gets bytes only under the writers' lock and only when it is empty
 //! (I2), one slot at most (I3).
 //! Not here: the steps under the lock (write/locked.rs); opening and closing the channel (opening.rs, handback.rs).
-use crate::channel::{Channel, PIPE_BUF, Reason};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::mode::Mode;
+use crate::reason::Reason;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
     Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,

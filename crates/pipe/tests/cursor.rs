@@ -3,8 +3,8 @@
 //! Not here: threads and processes, which all have cursors (stream.rs, biased_lock.rs); nonsense in the slot
 //! (hostile.rs).
 mod common;
-use byway_pipe::channel::Reason;
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
+use byway_pipe::reason::Reason;
 use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file};
 use common::{Pipe, pipe, pipe_in};

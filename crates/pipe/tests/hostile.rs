@@ -88,7 +88,7 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
             18 if fast_path::write(&me, ch, w, piece, u64::MAX, &mut wrote).is_some() => {}
             19 if fast_path::write(&me, ch, w, short, u64::MAX, &mut wrote).is_some() => {}
             0 => {
-                handback::hand_back(&me, ch, r, false, byway_pipe::channel::Reason::Control);
+                handback::hand_back(&me, ch, r, false, byway_pipe::reason::Reason::Control);
             }
             1 => {
                 let _ = clusters::trim(&me, &clusters::user(&me), ch);

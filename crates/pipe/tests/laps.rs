@@ -4,8 +4,8 @@
 //! Not here: what it is worth (docs/adr/0016); laps without rseq, where none is longer than its ring.
 #![cfg(not(miri))]
 mod common;
-use byway_pipe::channel::Reason;
 use byway_pipe::policy::{self, Lines};
+use byway_pipe::reason::Reason;
 use byway_pipe::{clusters, handback};
 use byway_sys::{clock, file, rseq};
 use common::{Pipe, me, pipe};

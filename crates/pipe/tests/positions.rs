@@ -3,7 +3,7 @@
 //!
 //! Not here: the tail, which is kept modulo 2^32 and begins anew in every stream of some GiB (stream.rs).
 mod common;
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_pipe::word::{Chunk, Head};
 use byway_pipe::{clusters, handback};
 use byway_sys::file;

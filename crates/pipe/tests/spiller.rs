@@ -4,7 +4,7 @@
 //! kernel refuses to make the pipe larger. Not here: what the programs notice (tests/harm/limits.py).
 mod common;
 
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_pipe::word::Head;
 use byway_pipe::{clusters, handback, lock, opening, spiller};
 use byway_sys::errno::{EAGAIN, EPIPE, failed};

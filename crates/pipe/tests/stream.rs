@@ -2,7 +2,7 @@
 mod common;
 
 use byway_mem::domain::Domain;
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_pipe::word::Head;
 use byway_pipe::{clusters, handback};
 use byway_sys::{file, process};

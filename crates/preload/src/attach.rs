@@ -13,7 +13,7 @@ use crate::{class, environment, exec, io, later, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{departures, participants};
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_sys::{file, process};
 use core::arch::global_asm;
 use core::cell::UnsafeCell;

@@ -6,7 +6,8 @@
 use crate::{attach, fdtable, io};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::participants;
-use byway_pipe::channel::{Channel, Reason};
+use byway_pipe::channel::Channel;
+use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, fifo, handback, pass_through, spiller};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};

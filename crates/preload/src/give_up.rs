@@ -7,7 +7,7 @@
 use crate::entry::{Frame, RUN};
 use crate::{access, class, environment, exec, identity, ready};
 use byway_pipe::calls::{self, Does};
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;

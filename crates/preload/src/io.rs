@@ -4,10 +4,11 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
-use byway_pipe::channel::{Channel, Reason};
+use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
+use byway_pipe::reason::Reason;
 use byway_pipe::write::Progress;
 use byway_pipe::{
     Caller, Step, biased_lock, fast_path, handback, pass_through, read, spiller, wait, write,

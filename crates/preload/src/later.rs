@@ -7,7 +7,7 @@
 use crate::entry::{DONE, Frame, RUN, VM_EPOCH};
 use crate::shadow::{self, Shadow, Verdict};
 use crate::{attach, class, exec};
-use byway_pipe::channel::Reason;
+use byway_pipe::reason::Reason;
 use byway_sys::errno::failed;
 use byway_sys::mappings;
 use byway_sys::syscall::{call3, call6, nr};

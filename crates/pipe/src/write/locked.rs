@@ -5,7 +5,8 @@
 //! the words is one `View`; a step that finds another tail word begins anew.
 //! Not here: the write's way to the lock, and a closed channel (write.rs); the wake-up itself (wake.rs).
 use super::{AHEAD, Progress, clear_drained, publish, shrink};
-use crate::channel::{Channel, PIPE_BUF, Reason};
+use crate::channel::{Channel, PIPE_BUF};
+use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::word::{Chunk, Tail};
 use crate::{
@@ -357,8 +358,8 @@ impl<'a> Locked<'a, '_> {
             return AGAIN;
         }
         let may_sleep = !lane.is_nonblocking();
-        // Who was told that it is full knows how much it takes, and may count on the room that it has made by reading. Any
-        // other writer sleeps until half of it is read (`pump`).
+        // A program that was told that it is full knows how much it takes, and may count on the room that it has made by
+        // reading. Any other writer sleeps until half of it is read (`pump`).
         let told = &ch.facts.0.full;
         if see.is_behind() && (!may_sleep || told.load(Relaxed) != 0) {
             let page = see.cap.saturating_sub(see.used()) >= PIPE_BUF as u64;
