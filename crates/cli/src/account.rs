@@ -207,7 +207,7 @@ fn phrase(why: Reason) -> (bool, &'static str) {
         Reason::Limits => (true, "limits its address space"),
         Reason::Locked => (true, "locks its memory"),
         Reason::Stack => (true, "has a small stack for its handlers"),
-        Reason::Code => (true, "loads code whose system calls are not rewritten"),
+        Reason::Code => (true, "loads or makes code that cannot be proven"),
         Reason::NotTakingPart => (true, "takes no part"),
         Reason::Bare => (true, "is static"),
         Reason::Stray => (true, "has code that is none of its libraries'"),

@@ -36,27 +36,26 @@ pub enum Mode {
     Kernels,
 }
 
-impl Channel {
-    /// The mode, and the tail that says so.
+impl Mode {
+    /// What the tail `t` says, where `forever` was loaded before it (E5): closed and unlocked then, it is so for good.
     #[inline]
-    pub fn mode(&self) -> (Mode, Tail) {
-        // E5: before the tail. Closed and unlocked then, it is so for good.
-        let forever = self.forever();
-        let t = self.tail();
-        let mode = match t {
+    pub fn of(t: Tail, forever: bool) -> Mode {
+        match t {
             _ if !t.closed() => Mode::Open,
             _ if t.spiller() != 0 => Mode::Spilling,
             _ if t.lock_owner() != 0 => Mode::Moving,
             _ if forever => Mode::Kernels,
             _ if t.passes_through() => Mode::PassThrough,
             _ => Mode::Closed,
-        };
-        (mode, t)
+        }
     }
+}
+
+impl Channel {
     /// Whether it is the kernel's for good.
     #[inline]
     pub fn is_kernels(&self) -> bool {
-        self.forever() && self.mode().0 == Mode::Kernels
+        self.forever() && Mode::of(self.tail(), true) == Mode::Kernels
     }
     /// Whether something forbids to open it for now: an exec, or a writer that was told that the pipe is full and finds it
     /// full until somebody has read.

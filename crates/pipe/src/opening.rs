@@ -15,12 +15,13 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
 pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
-    let (mode, t) = ch.mode();
+    let forever = ch.forever();
+    let t = ch.tail();
     let in_use = t.kernel_writers() > 0 || t.sleepers() > 1;
     if in_use || me.domain.header().flags.load(Relaxed) & NO_CARRY != 0 {
         return false;
     }
-    match mode {
+    match Mode::of(t, forever) {
         Mode::Closed => {}
         Mode::PassThrough => {
             ch.counts_again(t);

@@ -382,7 +382,8 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
     loop {
         // E5: before the tail. It holds also where this is a handler over an owner of the lock.
         let forever = ch.forever();
-        let (mode, t) = ch.mode();
+        let t = ch.tail();
+        let mode = Mode::of(t, forever);
         if mode == Mode::Open {
             // Opened meanwhile: the caller asks again.
             return Step::Done(AGAIN);

@@ -108,7 +108,8 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     loop {
         // E5: before the tail. It holds also where this is a handler over an owner of the lock.
         let forever = ch.forever();
-        let (mode, t) = ch.mode();
+        let t = ch.tail();
+        let mode = Mode::of(t, forever);
         if mode == Mode::Open {
             return None;
         }
