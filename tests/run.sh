@@ -166,8 +166,8 @@ G
     is "Go reads the rest" "$("$byway" run -- bash -c 'cat text | { read -r _; ./gocat; } | tail -n 5 | md5sum')" "$(tail -n 5 text | md5sum)"
   fi
 fi
-# A pipe of which its reader asks what is there, without waiting, is carried; so is one polled for hang-up alone, as every Rust program
-# begins. One that somebody waits for in poll or select, and that is not ready, is not.
+# A pipe of which its reader asks what is there, or waits for it, is carried; so is one polled for hang-up alone, as every Rust program
+# begins. One that is in a set of epoll is not.
 cat >asks.py <<'P'
 import array, fcntl, os, select, sys
 p = select.poll()
@@ -187,10 +187,11 @@ asks() {
     grep -c 'head -> python3 .* [1-9][0-9]\{6,\} bytes carried'
 }
 for what in "poll(0, 1)" "poll(2, 1)" "poll(0, 0)"; do is "asks once: $what" "$(asks once "$what")" 1; done
-for what in "poll(5, 0)" "select.select([0], [], [], 0)" "select.select([0], [0], [0], 0)" "count(0)" "fcntl.fcntl(0, 1032)"; do
+for what in "poll(5, 0)" "poll(1, 20)" "select.select([0], [], [], 0.02)" "select.select([0], [], [], 0)" "select.select([0], [0], [0], 0)" "count(0)" "fcntl.fcntl(0, 1032)"; do
   is "asks often: $what" "$(asks often "$what")" 1
 done
-for what in "poll(1, 1)" "select.select([0], [], [], 0.001)"; do is "waits: $what" "$(asks once "$what")" 0; done
+for what in "poll(1, 1)" "select.select([0], [], [], 0.001)"; do is "waits: $what" "$(asks once "$what")" 1; done
+is "a set" "$(asks once "select.epoll().register(0, 1)")" 0
 # xargs looks at 252 descriptors at its start; java asks what is there before it reads.
 is "xargs" "$("$byway" run --private --explain -- sh -c 'head -c 5M /dev/zero | tr "\0" "\n" | sed s/^/x/ | xargs -n 100000 echo | wc -c' 2>&1 | grep -c 'sed -> xargs .* [1-9][0-9]\{6,\} bytes carried')" 1
 if command -v javac >/dev/null; then

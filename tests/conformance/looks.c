@@ -378,7 +378,7 @@ static void list_of_one(void) {
     put(p[1], 3, 0);
     for (int i = 0; i < 5; i++) IS(poll(f, 1, i - 1), 1);
     get(d, 3, 0);
-    IS(poll(f, 1, 1), 0); /* waited for: the kernel's from here on */
+    IS(poll(f, 1, 1), 0);
     put(p[1], 3, 0);
     for (int i = 0; i < 5; i++) IS(poll(f, 1, i - 1), 1);
     get(d, 3, 0);
@@ -392,6 +392,45 @@ static void list_of_one(void) {
     FAILS(poll(f, 1, 0), EFAULT);
     munmap(m, 8192);
     FAILS(poll(f, 1, 0), EFAULT);
+}
+/* Polls that find bytes, and then an end: whoever made it, the next poll says so. */
+static void ends_between_polls(void) {
+    for (int how = 0; how < 4; how++) {
+        int p[2], q[2];
+        mkpipe(p);
+        IS(pipe(q), 0);
+        pid_t c = child();
+        if (!c) {
+            put(p[1], 3000, 0);
+            char go;
+            IS(read(q[0], &go, 1), 1);
+            if (how == 1) {
+                close(p[1]);
+                pause();
+            }
+            if (how == 2) kill(getpid(), SIGKILL);
+            if (how == 3) execl("/bin/true", "true", (char *)0);
+            _exit(0);
+        }
+        if (how) close(p[1]);
+        for (int i = 0; i < 50; i++) {
+            IS(events(p[0], POLLIN, -1), POLLIN);
+            get(p[0], 10, i * 10);
+        }
+        IS(write(q[1], "g", 1), 1);
+        if (how == 1) {
+            while (!(events(p[0], POLLIN, 0) & POLLHUP)) usleep(100);
+            kill(c, SIGKILL);
+        }
+        waitpid(c, 0, 0);
+        if (!how) close(p[1]);
+        IS(events(p[0], POLLIN, -1), POLLIN | POLLHUP);
+        get(p[0], 2500, 500);
+        IS(events(p[0], POLLIN, -1), POLLHUP);
+        close(p[0]);
+        close(q[0]);
+        close(q[1]);
+    }
 }
 /* Looks by one thread while another reads and a third writes. */
 static volatile int over;
@@ -422,4 +461,5 @@ static void by_another_thread(void) {
     REAP0(c);
 }
 MAIN(T(each_state), T(reader_gone), T(room_again), T(byte_by_byte), T(count_while_written), T(poll_while_written),
-     T(poll_while_read), T(a_mixed_set), T(which_are_open), T(masks), T(refused), T(list_of_one), T(by_another_thread))
+     T(poll_while_read), T(a_mixed_set), T(which_are_open), T(masks), T(refused), T(list_of_one), T(ends_between_polls),
+     T(by_another_thread))

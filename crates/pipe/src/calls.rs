@@ -68,7 +68,8 @@ pub const ROWS: &[Row] = &[
         TakesMemory, "the kernel's own; buffers are looked at again"),
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
         "without a time to wait, or with something ready: answered from the channel; for no event (hang-up and error alone; every Rust program's \
-         start) the kernel's own; else handed back for good: readiness is then exactly the kernel's"),
+         start) the kernel's own; else the kernel's own call waits, and what comes is told by the pipe itself. More than 64 to read from: \
+         handed back for good"),
     row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "as poll, of descriptors below 1024"),
     row(&[(EPOLL_CTL, "epoll_ctl")], HandsBack(&[2], Reason::Readiness), "handed back for good"),
     row(&[(SPLICE, "splice")], HandsBack(&[0, 2], Reason::Splice), "handed back for good"),

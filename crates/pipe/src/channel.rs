@@ -34,7 +34,7 @@ pub struct Facts {
     pub forever: AtomicU8,
     pub shrunk: AtomicU8,
     pub why: AtomicU8,
-    /// A writer was told that the kernel lane is full, and no reader has read since.
+    /// `TOLD`, `AWAITED` or 0.
     pub full: AtomicU8,
     pub size: AtomicU32,
     /// Bytes of the ring, a power of two; set at each opening.
@@ -266,6 +266,10 @@ pub struct Channel {
     pub table: Line<[AtomicU32; DIRECT]>,
 }
 
+/// In `full`: a writer was told that the pipe is full, and no reader has slept since. The entry code counts on it being 1.
+pub const TOLD: u8 = 1;
+/// In `full`: one waits by poll(2), to be told of the first page that is free.
+pub const AWAITED: u8 = 2;
 /// From the tail to `full`, for the entry code.
 pub const FULL_FROM_TAIL: isize = core::mem::offset_of!(Channel, facts.0.full) as isize
     - core::mem::offset_of!(Channel, writers.0.t) as isize;

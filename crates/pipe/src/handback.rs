@@ -7,7 +7,7 @@
 //!
 //! It is done by a description for both directions, so the holder of either end can do it (lane.rs, `Reopened`).
 use crate::Caller;
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::{AWAITED, Channel, PIPE_BUF, TOLD};
 use crate::fifo::{more_room, weave};
 use crate::lane::{Lane, Reopened};
 use crate::reason::Reason;
@@ -16,7 +16,8 @@ use crate::word::{Head, Tail};
 use crate::{clusters, lock, policy, spiller};
 use byway_sys::errno::EMFILE;
 use byway_sys::{file, table};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::fence;
 
 /// What was about to be moved: kind, and how many bytes the kernel lane held; of `MOVING`, how many go into it.
 pub(crate) const OPENING: u64 = 1 << 60;
@@ -33,20 +34,47 @@ pub(crate) fn intend(ch: &Channel, kind: u64, held: usize) {
 }
 
 /// Takes the kernel's chunk behind the ring's bytes, so that a writer asleep on a full ring wakes at half.
-pub fn pump(me: &Caller, ch: &Channel, fd: usize) {
+/// True: there is room by now.
+pub fn pump(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let t = ch.tail();
     if t.lock_owner() != 0 || t.sleepers() != 0 || t.closed() {
-        return;
+        return t.closed();
     }
     let Some(_taken) = lock::try_take(me, ch, t) else {
-        return;
+        return false;
     };
     let r = ch.head().position();
+    let mut done = false;
     if lock::try_hold(me, ch, r, Head::READS_LANE) {
-        pump_locked(me, ch, ch.lane(fd), r);
+        done = pump_locked(me, ch, ch.lane(fd), r);
         lock::release(me, ch, r);
     }
     lock::unlock(me, ch);
+    done
+}
+
+/// As [`pump`], as soon as a page is free, if somebody waits for it by poll(2) (`ready::arm_writer`).
+///
+/// LINUX pipe_poll: a pipe is writable when one page of it is free.
+pub fn pump_awaited(me: &Caller, ch: &Channel, fd: usize) {
+    let full = &ch.facts.0.full;
+    // ORDER: the head has moved before this look; pairs with the one in `arm_writer`.
+    fence(SeqCst);
+    let mut patience = lock::Patience::new();
+    while full.load(Relaxed) == AWAITED {
+        // Before the lane is emptied: one that finds it full after that waits anew.
+        full.store(TOLD, Relaxed);
+        if pump(me, ch, fd) {
+            return;
+        }
+        full.store(AWAITED, Relaxed);
+        // Who has the lock may have looked before the head moved. One that was stopped is not waited for.
+        let owner = ch.tail().lock_owner();
+        if owner == 0 || owner == me.tid || patience.turns() >= lock::Patience::LONG {
+            return;
+        }
+        patience.wait(me.cpus);
+    }
 }
 
 /// As [`pump`], by a writer that may not sleep and holds the writers' lock: true if the kernel lane was empty or is

@@ -1,7 +1,8 @@
 //! Whether a writer's reader is still there, and the service that watches a run's FIFOs: when to ask the kernel.
 //!
-//! Invariant: a writer asks at most every 50 us, and at once when somebody in the domain closed a read end, ended, or
-//! reaped a child. So it writes in vain for 50 us at most after the last reader was killed unseen.
+//! Invariant: a writer asks at most every 50 us, and at once when somebody in the domain closed an end, ended, or
+//! reaped a child. So it writes in vain for 50 us at most after the last reader was killed unseen. A poller that finds bytes
+//! asks as often whether there is a writer still.
 //! Not here: the question itself (lane.rs), and what follows from the answer (write.rs).
 use crate::Caller;
 use crate::channel::Channel;
@@ -16,6 +17,13 @@ const LOOK_US: u64 = 50;
 const OFTEN: u32 = 1 << 31;
 const UNTIMED: u32 = 64;
 const WRITES_PER_US: u64 = 4;
+
+/// Whether what the kernel said of a pipe's ends at cycle `at`, when the domain's epoch was `epoch`, may have changed in a way
+/// that its user can know.
+pub fn may_have_ended(me: &Caller, epoch: u32, at: u64) -> bool {
+    me.domain.header().death_epoch.load(Relaxed) != epoch
+        || clock::now().wrapping_sub(at) > LOOK_US * per_us(me)
+}
 
 /// Whether nobody watches any more who opens FIFOs: the service has ended, or was killed (asked every 10 ms).
 pub fn unwatched(me: &Caller) -> bool {

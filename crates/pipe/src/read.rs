@@ -3,7 +3,7 @@
 //! Invariant: a read has no effect before its CAS on the head (I6); it takes no more out of the stream than it returns;
 //! it arms only when the ring is empty and the kernel lane's place is not set (I4).
 //! Not here: closing the channel (handback.rs), spinning (wait.rs).
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::{Channel, PIPE_BUF, TOLD};
 use crate::copy::{Buffers, Iov, VECTORS};
 use crate::mode::Mode;
 use crate::reason::Reason;
@@ -299,15 +299,21 @@ impl<'a> Reading<'a, '_> {
         }
         ch.reader.0.count(k);
         wait::looked(&ch.reader);
-        // At half; or at once in a handler over that very write, whose writer nobody else would wake.
-        let low = see.w() - (r + k as u64) <= ring.bytes() / 2;
-        if m.valid()
-            && m.position(r) == see.w()
-            && (low || ch.writer.0.sleeper.load(Relaxed) == me.tid)
-        {
-            handback::pump(me, ch, fd);
+        if m.valid() && m.position(r) == see.w() {
+            self.make_room(ring, see.w() - (r + k as u64));
         }
         self.got(k)
+    }
+
+    /// Tells writers that wait of room, where `left` bytes are before the kernel lane's.
+    fn make_room(&self, ring: Ring, left: u64) {
+        let (me, ch, fd) = (self.me, self.ch, self.fd);
+        // At half; or at once in a handler over that very write, whose writer nobody else would wake.
+        if left <= ring.bytes() / 2 || ch.writer.0.sleeper.load(Relaxed) == me.tid {
+            handback::pump(me, ch, fd);
+        } else if left + PIPE_BUF as u64 <= ring.room() {
+            handback::pump_awaited(me, ch, fd);
+        }
     }
 
     /// The kernel lane's bytes come next.
@@ -485,8 +491,9 @@ pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     policy::expect_tail(me, ch);
     ch.reader.0.count_kernel(ret);
-    if ret > 0 && ch.facts.0.full.load(Relaxed) != 0 {
-        ch.facts.0.full.store(0, Relaxed);
+    let full = &ch.facts.0.full;
+    if ret > 0 && full.load(Relaxed) == TOLD {
+        let _ = full.compare_exchange(TOLD, 0, Relaxed, Relaxed);
     }
     if let Some(before) = armed.before {
         let m = ch.chunk();
@@ -503,6 +510,11 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
             }
         }
     }
+    awake(ch);
+}
+
+/// A reader counts as asleep no longer.
+pub(crate) fn awake(ch: &Channel) {
     let mut t = ch.tail();
     loop {
         match ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {

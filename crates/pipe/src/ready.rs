@@ -3,14 +3,15 @@
 //! Invariant: nothing leaves or enters the stream. A caller that was told "nothing" is armed as a reader that found nothing (I4),
 //! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
 //! Not here: the calls that ask (the native library's event queue, the preload library's ready.rs).
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, handback, lock, write};
+use crate::{Caller, Step, fifo, handback, lock, policy, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::fence;
 
 /// The tail of a channel that is the kernel's, and that nobody opens or hands back just now.
 #[derive(Clone, Copy)]
@@ -85,6 +86,13 @@ fn bytes(me: &Caller, ch: &Channel, fd: usize, over: fn(&lock::Patience) -> bool
             }
         }
     }
+}
+
+/// Whether a reader finds bytes in the ring: by the words alone, and not if another reader is at work.
+pub fn has_bytes(ch: &Channel) -> bool {
+    let h = ch.head();
+    let t = ch.tail();
+    !t.closed() && !h.held() && t.wide(h.position()) != h.position()
 }
 
 /// Whether poll(2) of a reader says that it can read. `None` as of [`count`].
@@ -219,6 +227,65 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             return Sight::Armed;
         }
     }
+}
+
+/// Ends what `arm` began, of a reader that has taken nothing since.
+pub fn disarm(me: &Caller, ch: &Channel) {
+    policy::expect_tail(me, ch);
+    read::awake(ch);
+}
+
+/// Arms a writer: its descriptor tells of room from now on. False: there is room.
+pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let full = &ch.facts.0.full;
+    let mut patience = lock::Patience::new();
+    loop {
+        if Closed::now(me, ch).is_some() {
+            return true;
+        }
+        full.store(AWAITED, Relaxed);
+        // ORDER: before the look at the head; pairs with the one in `handback::pump_awaited`.
+        fence(SeqCst);
+        if is_writable(me, ch, fd) {
+            return false;
+        }
+        // Of a FIFO that stays full for long the service would take the bytes back in the midst of the wait.
+        let mut gives_up = ch.is_fifo();
+        if !gives_up {
+            let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
+                continue;
+            };
+            let filled = fills_lane(me, ch, fd);
+            lock::unlock(me, ch);
+            if filled {
+                return true;
+            }
+            // Somebody reads just now, or it cannot be made full.
+            patience.wait(me.cpus);
+            gives_up = patience.turns() > lock::Patience::SOON;
+        }
+        if gives_up && !handback::hand_back(me, ch, fd, false, Reason::Readiness) {
+            return true;
+        }
+    }
+}
+
+/// Under the writers' lock, where the pipe is full: makes the kernel lane full too.
+fn fills_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let Some(room) = Room::look(me, ch, fd) else {
+        return false;
+    };
+    let has = match room.lane {
+        Holds::Drained => false,
+        Holds::First | Holds::Behind => true,
+        // Short writes have filled the ring (`Ring::is_over`).
+        Holds::Empty => {
+            let (t, r) = (ch.tail(), ch.head().position());
+            let used = t.wide(r) - r;
+            used > 0 && fifo::to_front(me, ch, fd, r, used) == Some(true)
+        }
+    };
+    has && write::shrink(ch, fd)
 }
 
 /// Gives the channel to the kernel until its bytes are read, and arms the reader: for one that leaves bytes unread and wants

@@ -11,7 +11,7 @@
 //! the end of the stream behind its bytes, and it finds that the last reader has gone. One that is killed loses what it
 //! had not written, as a writer does that is killed in its write(2).
 //! Not here: when to hand back (handback.rs), the process itself (crate sys, orphan.rs).
-use crate::channel::Channel;
+use crate::channel::{Channel, TOLD};
 use crate::handback::closed;
 use crate::lane::Lane;
 use crate::word::{Head, Tail};
@@ -100,7 +100,7 @@ pub(crate) fn full(ch: &Channel, fd: usize, done: usize, p: &lock::Patience) -> 
         return None;
     }
     Some(if file::is_nonblocking(fd) {
-        ch.facts.0.full.store(1, Relaxed);
+        ch.facts.0.full.store(TOLD, Relaxed);
         Step::Done(if done > 0 { done as Ret } else { EAGAIN })
     } else if done == 0 {
         Step::WaitRestartable

@@ -5,7 +5,7 @@
 //! since the tail was loaded (E4). The kernel lane gets bytes only under the writers' lock and only when it is empty
 //! (I2), one slot at most (I3).
 //! Not here: the steps under the lock (write/locked.rs); opening and closing the channel (opening.rs, handback.rs).
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::{Channel, PIPE_BUF, TOLD};
 use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::mode::Mode;
@@ -142,7 +142,7 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
 pub fn finish(ch: &Channel, ret: Ret) {
     ch.writer.0.count_kernel(ret);
     if ret == EAGAIN {
-        ch.facts.0.full.store(1, Relaxed);
+        ch.facts.0.full.store(TOLD, Relaxed);
     }
     let mut t = ch.tail();
     loop {

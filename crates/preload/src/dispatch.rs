@@ -6,7 +6,8 @@
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
 use crate::give_up::{gives_up, is_small};
-use crate::{access, attach, class, exec, fdtable, fifo, io, later, ready, tls};
+use crate::sleep::{Begun, SLEEP};
+use crate::{access, attach, class, exec, fdtable, fifo, io, later, ready, sleep, tls};
 use byway_mem::registry;
 use byway_pipe::birth;
 use byway_pipe::channel::Channel;
@@ -68,14 +69,39 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::MMAP => later::maps(f),
         nr::MPROTECT | nr::PKEY_MPROTECT => later::protects(f),
         nr::MUNMAP => later::unmaps(f),
-        _ => match ready::answer(f) {
+        nr::POLL | nr::PPOLL | nr::SELECT | nr::PSELECT6 => match ready::at_hand(f) {
             Some(r) => {
                 f.result = r;
                 DONE
             }
-            None => gives_up(f, false),
+            None => waits(f),
         },
+        _ => asks(f).unwrap_or_else(|| gives_up(f, false)),
     }
+}
+
+/// A call that only asks, if it can be told.
+fn asks(f: &mut Frame) -> Option<u32> {
+    f.result = ready::answer(f)?;
+    Some(DONE)
+}
+
+/// poll(2), select(2) and their like.
+fn waits(f: &mut Frame) -> u32 {
+    /// What was ready may have gone to another reader: then it waits after all.
+    const TRIES: u32 = 16;
+    for _ in 0..TRIES {
+        match sleep::begin(f) {
+            Begun::Waits(how) => return how,
+            Begun::Ready => {
+                if let Some(does) = asks(f) {
+                    return does;
+                }
+            }
+            Begun::No => break,
+        }
+    }
+    gives_up(f, false)
 }
 
 /// Whether a vfork child calls, which has its parent's thread-local block; a forked child's first call makes it a
@@ -170,6 +196,7 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
             }
             DONE
         }
+        SLEEP => sleep::end(f),
         _ => io::resume(f),
     }
 }

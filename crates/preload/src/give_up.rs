@@ -5,7 +5,7 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{Frame, RUN};
-use crate::{access, class, environment, exec, identity, ready};
+use crate::{access, asked, class, environment, exec, identity};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
@@ -43,10 +43,14 @@ fn resigns(why: Reason, vfork: bool) {
 fn decided(f: &Frame, vfork: bool) {
     /// LINUX arch_prctl(2).
     const ARCH_SET_FS: usize = 0x1002;
-    let [a0, a1, a2, a3, _, _] = f.args;
+    let [a0, a1, a2, ..] = f.args;
     match f.nr {
-        nr::POLL | nr::PPOLL => polls(a0, a1.min(65536), vfork),
-        nr::SELECT | nr::PSELECT6 => selects(a0.min(65536), [a1, a2, a3], vfork),
+        nr::POLL | nr::PPOLL | nr::SELECT | nr::PSELECT6 => {
+            asked::each(f, |fd, _| {
+                exec::give_up(fd, Reason::Readiness, vfork);
+                true
+            });
+        }
         nr::IOCTL => {
             // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
             if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
@@ -98,42 +102,6 @@ fn decided(f: &Frame, vfork: bool) {
             resigns(calls::reason(f.nr, Reason::Limits), vfork);
         }
         _ => {}
-    }
-}
-
-/// The `n` structs pollfd at `list`.
-fn polls(list: usize, n: usize, vfork: bool) {
-    if !access::allowed(list, n * 8, false) {
-        return;
-    }
-    for k in 0..n {
-        // SAFETY: the array was checked; struct pollfd is fd, events, revents.
-        let (fd, events) = unsafe {
-            let entry = list + k * 8;
-            let fd = (entry as *const i32).read_unaligned();
-            (fd, ((entry + 4) as *const i16).read_unaligned())
-        };
-        // Without those it asks for hang-up and error alone, which tell of ends and not of bytes: they are the kernel's
-        // at any time. So every Rust program begins, on its standard descriptors.
-        if fd >= 0 && events & (ready::IN | ready::OUT) != 0 {
-            exec::give_up(fd as usize, Reason::Readiness, vfork);
-        }
-    }
-}
-
-/// The descriptors below `n` in three sets of bits.
-fn selects(n: usize, sets: [usize; 3], vfork: bool) {
-    for set in sets {
-        if set == 0 || !access::allowed(set, n.div_ceil(64) * 8, false) {
-            continue;
-        }
-        for fd in 0..n {
-            // SAFETY: the set was checked for `n` bits.
-            let word = unsafe { ((set + fd / 64 * 8) as *const u64).read_unaligned() };
-            if word >> (fd % 64) & 1 != 0 {
-                exec::give_up(fd, Reason::Readiness, vfork);
-            }
-        }
     }
 }
 

@@ -224,7 +224,7 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
 }
 
 /// The caller's own call, to be made by the entry code.
-fn own(f: &mut Frame, kind: usize) -> u32 {
+pub fn own(f: &mut Frame, kind: usize) -> u32 {
     f.sub[0] = f.nr;
     f.sub[1..].copy_from_slice(&f.args);
     f.kind = kind;

@@ -8,6 +8,7 @@
 #![no_std]
 
 mod access;
+mod asked;
 mod attach;
 mod class;
 mod dispatch;
@@ -25,6 +26,7 @@ mod objects;
 mod ready;
 mod request;
 mod shadow;
+mod sleep;
 mod tls;
 
 #[panic_handler]

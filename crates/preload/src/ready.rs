@@ -4,34 +4,28 @@
 //! Invariant: hang-up, error and a bad descriptor are the kernel's own word, for the ends of a carried pipe are the
 //! kernel's at any time; whether it can be read or written is told by its channel, looked at after the kernel.
 //! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
-//! Not here: what becomes of a call that is not answered (give_up.rs).
+//! Not here: a call that waits while nothing is ready (sleep.rs), or that is not answered (give_up.rs).
+use crate::asked::{IN, OUT};
 use crate::entry::Frame;
-use crate::{access, fdtable, io};
-use byway_pipe::Caller;
+use crate::{access, fdtable, io, tls};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
+use byway_pipe::{Caller, liveness};
+use byway_sys::clock;
 use byway_sys::errno::{EINTR, Ret, failed};
-use byway_sys::file::{self, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDNORM, POLLWRNORM};
+use byway_sys::file::{self, POLLERR, POLLHUP, POLLNVAL};
 use byway_sys::syscall::{call3, call6, nr};
-
-/// What the bytes of a pipe decide.
-pub const IN: i16 = POLLIN | POLLRDNORM;
-pub const OUT: i16 = POLLOUT | POLLWRNORM;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::compiler_fence;
 
 /// The answer to `f`, if it can be told without the pipes that it names being handed back.
 pub fn answer(f: &Frame) -> Option<Ret> {
-    let [a0, a1, a2, a3, a4, a5] = f.args;
+    let [a0, a1, a2, a3, ..] = f.args;
     match f.nr {
-        nr::POLL if a2 as i32 == 0 => polls(a0, a1 as u32 as usize, Waits::No { mask: 0 }),
-        nr::POLL => polls(a0, a1 as u32 as usize, Waits::Yes),
-        nr::PPOLL => polls(a0, a1 as u32 as usize, Waits::by(a2, a3, a4)?),
-        nr::SELECT => selects(a0 as i32, [a1, a2, a3], Waits::by(a4, 0, 0)?),
-        nr::PSELECT6 => {
-            let (mask, size) = mask(a5)?;
-            selects(a0 as i32, [a1, a2, a3], Waits::by(a4, mask, size)?)
-        }
+        nr::POLL | nr::PPOLL => polls(a0, a1 as u32 as usize, waits_of(f)?),
+        nr::SELECT | nr::PSELECT6 => selects(a0 as i32, [a1, a2, a3], waits_of(f)?),
         nr::IOCTL if a1 as u32 as usize == file::FIONREAD => {
-            let (me, ch) = channel(a0)?;
+            let (me, ch, _) = channel(a0)?;
             let n = ready::count(&me, ch, a0)?.min(i32::MAX as u64) as i32;
             access::allowed(a2, 4, true).then(|| {
                 // SAFETY: asked for.
@@ -40,17 +34,80 @@ pub fn answer(f: &Frame) -> Option<Ret> {
             })
         }
         nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ => {
-            let (me, ch) = channel(a0)?;
+            let (me, ch, _) = channel(a0)?;
             Some(ready::size(&me, ch, a0))
         }
         _ => None,
     }
 }
 
-fn channel(fd: usize) -> Option<(Caller, &'static Channel)> {
+/// What poll(2) says of a list of one, from whose carried pipe bytes can be read at once, if the kernel has said a moment
+/// ago that the pipe has a writer.
+pub fn at_hand(f: &Frame) -> Option<Ret> {
+    let [list, 1, ..] = f.args else { return None };
+    if f.nr != nr::POLL || !access::allowed(list, 8, true) {
+        return None;
+    }
+    // SAFETY: asked for; struct pollfd is fd, events, revents.
+    let (fd, events, _) = unsafe { (list as *const (i32, i16, i16)).read_unaligned() };
+    let was = &tls::get().polled;
+    if was.fd.get() != fd as u32 + 1 || events & (IN | OUT) != events & IN || events & IN == 0 {
+        return None;
+    }
+    let ch = fdtable::known(fd as usize)?;
+    let me = io::me()?;
+    let ch = Channel::at(me.domain, ch)?;
+    let same = was.entry.get() == fdtable::entry(fd as usize);
+    if !same
+        || !ready::has_bytes(ch)
+        || liveness::may_have_ended(&me, was.epoch.get(), was.at.get())
+    {
+        return None;
+    }
+    // SAFETY: as above.
+    unsafe { (list as *mut (i32, i16, i16)).write_unaligned((fd, events, events & IN)) };
+    Some(1)
+}
+
+/// Remembers that the kernel has said that the pipe behind `fd`, open for reading, has a writer.
+fn remember(fd: usize, epoch: u32, at: u64) {
+    let polled = &tls::get().polled;
+    // A handler that polls meanwhile finds nothing, or leaves nothing.
+    polled.fd.set(0);
+    // ORDER: for a handler of this thread: nothing is known while it changes.
+    compiler_fence(SeqCst);
+    polled.entry.set(fdtable::entry(fd));
+    polled.epoch.set(epoch);
+    polled.at.set(at);
+    // ORDER: for the same: all of it before `fd`.
+    compiler_fence(SeqCst);
+    polled.fd.set(fd as u32 + 1);
+}
+
+/// The caller, and the channel behind `fd` and its slot, if it is carried.
+pub fn channel(fd: usize) -> Option<(Caller, &'static Channel, usize)> {
     let i = fdtable::channel(fd)?;
     let me = io::me()?;
-    Some((me, Channel::at(me.domain, i)?))
+    Some((me, Channel::at(me.domain, i)?, i))
+}
+
+/// Whether call `f`, a poll or select, waits where nothing is ready; `None`: the kernel would refuse it.
+pub fn waits(f: &Frame) -> Option<bool> {
+    Some(matches!(waits_of(f)?, Waits::Yes))
+}
+
+fn waits_of(f: &Frame) -> Option<Waits> {
+    let [_, _, a2, a3, a4, a5] = f.args;
+    match f.nr {
+        nr::POLL if a2 as i32 == 0 => Some(Waits::No { mask: 0 }),
+        nr::POLL => Some(Waits::Yes),
+        nr::PPOLL => Waits::by(a2, a3, a4),
+        nr::SELECT => Waits::by(a4, 0, 0),
+        _ => {
+            let (mask, size) = mask(a5)?;
+            Waits::by(a4, mask, size)
+        }
+    }
 }
 
 /// Whether a call waits where nothing is ready.
@@ -156,17 +213,22 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     let me = io::me()?;
     let known = fdtable::known(read(first).0).and_then(|i| Channel::at(me.domain, i));
     let closed = known.and_then(|ch| Some((ch, Closed::now(&me, ch)?)));
+    let (epoch, at) = (me.domain.header().death_epoch.load(Relaxed), clock::now());
     // SAFETY: the list may be written.
     let ready = at_once(|| unsafe { call3(nr::POLL, list, n, 0) });
     if failed(ready) {
         return None;
+    }
+    let (fd, _, shown, _) = read(first);
+    if n == 1 && fdtable::fits(fd, false) && shown & (POLLHUP | POLLERR | POLLNVAL) == 0 {
+        remember(fd, epoch, at);
     }
     let mut ready = 0;
     for k in 0..n {
         let (fd, events, shown, asks) = read(k);
         let mut now = shown;
         let asked = asks && shown & POLLNVAL == 0;
-        if let Some((me, ch)) = asked.then(|| channel(fd)).flatten()
+        if let Some((me, ch, _)) = asked.then(|| channel(fd)).flatten()
             && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
         {
             now = shown & !(IN | OUT) | bits(&me, ch, fd, events)?;
@@ -212,7 +274,7 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
         if wants == [false; 2] || fdtable::is_plain(fd) {
             continue;
         }
-        let Some((me, ch)) = channel(fd) else {
+        let Some((me, ch, _)) = channel(fd) else {
             continue;
         };
         any = true;

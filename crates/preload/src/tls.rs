@@ -37,6 +37,8 @@ pub struct Tls {
     /// Ranges known to be readable, and writable: start and end.
     pub readable: Cell<[usize; 4]>,
     pub writable: Cell<[usize; 4]>,
+    /// Of the thread's last poll of one carried pipe.
+    pub polled: Polled,
     /// What a vfork child of this thread has used for its new image.
     pub copy: Cell<Copy>,
     /// Of the thread's last write that went straight through. A read has none: its pipe may be another one by the next.
@@ -68,6 +70,18 @@ pub struct Passing {
     pub apart: Cell<u32>,
     pub t: Cell<usize>,
     pub slot: Cell<usize>,
+}
+
+/// When the kernel last said of a descriptor that its pipe has a writer.
+#[repr(C)]
+pub struct Polled {
+    /// The descriptor plus one; 0: nothing is known.
+    pub fd: Cell<u32>,
+    /// What the table of descriptors said of it.
+    pub entry: Cell<u32>,
+    /// The domain's epoch of ends, and the cycle, before the kernel was asked.
+    pub epoch: Cell<u32>,
+    pub at: Cell<u64>,
 }
 
 /// Where the entry code finds what it knows of a list for poll(2): the epoch, and the first writable range.

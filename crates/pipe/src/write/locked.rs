@@ -5,7 +5,7 @@
 //! the words is one `View`; a step that finds another tail word begins anew.
 //! Not here: the write's way to the lock, and a closed channel (write.rs); the wake-up itself (wake.rs).
 use super::{AHEAD, Progress, clear_drained, publish, shrink};
-use crate::channel::{Channel, PIPE_BUF};
+use crate::channel::{Channel, PIPE_BUF, TOLD};
 use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::word::{Chunk, Tail};
@@ -368,7 +368,7 @@ impl<'a> Locked<'a, '_> {
             }
         }
         if !may_sleep {
-            told.store(1, Relaxed);
+            told.fetch_max(TOLD, Relaxed);
             return self.end(EAGAIN);
         }
         if drained {

@@ -1,0 +1,149 @@
+//! Waiting in poll and select for carried pipes: each of them is armed, and the caller's own call sleeps.
+//!
+//! ```text
+//! begin: a reader with nothing to read is armed (I4), a writer without room finds its kernel lane full
+//!   --> the caller's own call: what comes is told by the kernel lane --> end: what was armed is disarmed
+//! ```
+//! Invariant: while that call sleeps, what the kernel says of each pipe that it names is true of the channel: the channel is the kernel's, or
+//! its next byte or room comes by the kernel lane. So its answer is the caller's.
+//! Not here: calls that need not wait (ready.rs).
+use crate::entry::{DONE, Frame, RUN};
+use crate::{asked, fdtable, io, ready};
+use byway_pipe::channel::Channel;
+use byway_pipe::copy::{Iov, VECTORS};
+use byway_pipe::read::Armed;
+use byway_pipe::ready::{Sight, arm, arm_writer, disarm};
+use byway_pipe::{Caller, wait};
+
+/// In `Frame::kind`.
+pub const SLEEP: usize = 22;
+/// So many readers are armed for one call.
+const MOST: usize = 64;
+/// Their slots, which are remembered where other calls have their buffers.
+type Slots = [u32; MOST];
+const _: () = assert!(size_of::<Slots>() <= size_of::<[Iov; VECTORS]>());
+
+pub enum Begun {
+    /// Its answer to the entry code: the caller's own call waits.
+    Waits(u32),
+    /// Something is ready, or the call does not wait.
+    Ready,
+    /// More than can be armed, or arguments that the kernel refuses.
+    No,
+}
+
+/// Makes call `f` ready to sleep.
+pub fn begin(f: &mut Frame) -> Begun {
+    match ready::waits(f) {
+        Some(true) => {}
+        Some(false) => return Begun::Ready,
+        None => return Begun::No,
+    }
+    let mut list = List {
+        slots: [0; MOST],
+        n: 0,
+    };
+    let mut begun = Begun::Waits(RUN);
+    let only = only_reader(f);
+    let known = asked::each(f, |fd, events| {
+        if fdtable::is_plain(fd) {
+            return true;
+        }
+        if let Some((me, ch, slot)) = ready::channel(fd) {
+            begun = list.add(&me, ch, slot as u32, fd, events, only == Some(fd));
+        }
+        matches!(begun, Begun::Waits(_))
+    });
+    match begun {
+        Begun::Waits(_) if known && list.n > 0 => {
+            // SAFETY: both are integers without padding, and the one is as long as the other at least.
+            unsafe { (&raw mut f.iov).cast::<Slots>().write(list.slots) };
+            f.vectors = list.n;
+            return Begun::Waits(io::own(f, SLEEP));
+        }
+        Begun::Waits(_) if known => return begun,
+        _ => list.disarm(),
+    }
+    match known {
+        true => begun,
+        false => Begun::No,
+    }
+}
+
+/// After the caller's own call.
+pub fn end(f: &mut Frame) -> u32 {
+    // SAFETY: `begin` has written it.
+    let slots = unsafe { (&raw const f.iov).cast::<Slots>().read() };
+    List {
+        slots,
+        n: f.vectors,
+    }
+    .disarm();
+    DONE
+}
+
+/// The carried descriptor that call `f` waits to read from, if there is one only.
+fn only_reader(f: &Frame) -> Option<usize> {
+    let mut found = None;
+    let mut n = 0;
+    asked::each(f, |fd, events| {
+        if events & asked::IN != 0 && !fdtable::is_plain(fd) {
+            found = Some(fd);
+            n += 1;
+        }
+        n < 2
+    });
+    found.filter(|_| n == 1)
+}
+
+/// The channels whose readers are armed.
+struct List {
+    slots: Slots,
+    n: usize,
+}
+
+impl List {
+    fn add(
+        &mut self,
+        me: &Caller,
+        ch: &Channel,
+        slot: u32,
+        fd: usize,
+        events: i16,
+        spins: bool,
+    ) -> Begun {
+        let has = self.slots[..self.n].contains(&slot);
+        if events & asked::IN != 0 && fdtable::fits(fd, false) && !has {
+            if self.n == MOST {
+                return Begun::No;
+            }
+            let was = ch.tail();
+            let open = !was.closed() && was.wide(ch.head().position()) == ch.head().position();
+            let moved = || ch.tail().position() != was.position() || ch.tail().closed();
+            if spins && open && was.sleepers() == 0 && wait::reader(me, ch, moved) {
+                return Begun::Ready;
+            }
+            match arm(me, ch, fd, &mut { Armed::NOT }) {
+                Sight::Armed => {
+                    self.slots[self.n] = slot;
+                    self.n += 1;
+                }
+                Sight::Bytes => return Begun::Ready,
+                Sight::Kernels => {}
+            }
+        }
+        if events & asked::OUT != 0 && fdtable::fits(fd, true) && !arm_writer(me, ch, fd) {
+            return Begun::Ready;
+        }
+        Begun::Waits(RUN)
+    }
+
+    fn disarm(&self) {
+        let Some(me) = io::me() else { return };
+        for &slot in &self.slots[..self.n] {
+            if let Some(ch) = Channel::at(me.domain, slot as usize) {
+                disarm(&me, ch);
+            }
+        }
+    }
+}
