@@ -1,12 +1,13 @@
-//! Runs a program of a measurement to its end, and has both its outputs.
+//! Finds a program of a measurement, runs it to its end, and has both its outputs.
 //!
 //! Invariant: a program that does not end within its time, or when Ctrl-C is pressed, is ended; nothing is looked at while
 //! it works silently, so that a benchmark on one CPU has that CPU.
-//! Not here: what is started (pairs/start.rs, workload/pipeline.rs).
+//! Not here: what is started (pairs/start.rs, workload/shell.rs).
 use crate::child::Failure;
 use crate::interrupt;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -81,6 +82,16 @@ fn collect(child: &mut Child, until: Instant) -> Result<[Vec<u8>; 2], Failure> {
     Ok(text)
 }
 
+/// The first file of this name on the PATH, or in one of `more` folders.
+pub fn find(name: &str, more: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = more.iter().map(PathBuf::from);
+    let mut all = std::env::split_paths(&path)
+        .chain(more)
+        .map(|d| d.join(name));
+    all.find(|p| p.is_file())
+}
+
 /// The first line that `from` says; what there is of it if that ends before.
 ///
 /// # Errors
@@ -140,6 +151,12 @@ pub fn end(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_found_or_is_not_here() {
+        assert!(find("sh", &[]).is_some_and(|p| p.is_file()));
+        assert_eq!(find("no-such-program-of-ours", &["/usr/sbin"]), None);
+    }
 
     #[test]
     fn both_outputs_are_read_however_much_they_are() {

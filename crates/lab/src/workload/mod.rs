@@ -4,6 +4,7 @@
 //! Not here: statistics, progress, the command line (which takes any `Workload`).
 pub mod pingpong;
 pub mod pipeline;
+pub mod shell;
 
 use crate::child::Failure;
 use crate::record::{Parameters, Record};

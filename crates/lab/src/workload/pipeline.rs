@@ -2,20 +2,19 @@
 //!
 //! Invariant: the two sides of a pair run one after the other; every output and status is compared; the folder of the
 //! files is removed with the value.
-//! Not here: progress; tables (table.rs).
+//! Not here: how a side is started (shell.rs); progress; tables (table.rs).
 use super::Workload;
+use super::shell::{self, Ran, Side};
 use crate::child::Failure;
-use crate::record::{Better, Overhead, Parameters, Record};
+use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Figures, Limits};
 use crate::scratch::{self, Scratch};
-use crate::{machine, program, stats, table};
+use crate::{machine, table};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One pipeline: its id in the record and its shell line over `$F` (the whole text), `$G` (50 MB of it), `$P` (python) and
 /// `$B` (this program).
@@ -131,20 +130,10 @@ impl Texts {
         let name = format!("byway-demo-{}", std::process::id());
         Ok(Texts {
             dir: Scratch::create(&name, &["text", "text50"])?,
-            python: python(),
+            // Without one its case says so.
+            python: shell::python().unwrap_or_else(|| "python3".into()),
         })
     }
-}
-
-fn python() -> OsString {
-    let out = Command::new("python3")
-        .args(["-c", "import sys; print(sys.executable)"])
-        .stdin(Stdio::null())
-        .output();
-    out.ok()
-        .filter(|o| o.status.success())
-        .map(|o| String::from_utf8_lossy(&o.stdout).trim().into())
-        .unwrap_or_else(|| "python3".into())
 }
 
 fn write_text(path: &Path, bytes: u64) -> std::io::Result<()> {
@@ -171,28 +160,6 @@ pub struct Run {
     status: Option<i32>,
 }
 
-/// How a pipeline is started.
-#[derive(Clone, Copy)]
-pub enum Side<'a> {
-    Plain,
-    /// Plain, after this was done in the new process: system calls, nothing else.
-    After(fn() -> std::io::Result<()>),
-    /// Under `byway run`, with these words.
-    Carried(&'a [&'a str]),
-}
-
-/// CPU seconds of all children waited for so far.
-fn children() -> f64 {
-    // SAFETY: fills a struct of ours.
-    let u = unsafe {
-        let mut u: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut u);
-        u
-    };
-    let s = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    s(u.ru_utime) + s(u.ru_stime)
-}
-
 const TRIPS: &str = "20000";
 /// Longer than any pipeline takes on a machine that is not stuck.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -209,15 +176,7 @@ pub fn run(
     cpus: Option<&[usize]>,
 ) -> Result<Run, Failure> {
     let ping = case.line.is_empty();
-    let mut c = if ping || matches!(side, Side::Carried(_)) {
-        Command::new(byway)
-    } else {
-        Command::new("bash")
-    };
-    if let Side::Carried(words) = side {
-        c.arg("run").args(words).arg("--");
-        c.arg(if ping { byway } else { Path::new("bash") });
-    }
+    let mut c = side.command(byway, if ping { byway } else { Path::new("bash") });
     if ping {
         c.args([PING_PONG, TRIPS]);
     } else {
@@ -227,25 +186,12 @@ pub fn run(
         .env("G", texts.small())
         .env("B", byway)
         .env("P", &texts.python);
-    let cpus = cpus.map(<[usize]>::to_vec);
-    let first = match side {
-        Side::After(first) => Some(first),
-        _ => None,
-    };
-    // SAFETY: `bind`, prctl(2) and `first` only make system calls.
-    unsafe {
-        c.pre_exec(move || {
-            if let Some(cpus) = &cpus {
-                machine::bind(cpus);
-            }
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            first.map_or(Ok(()), |first| first())
-        });
-    }
-    let (t, used) = (Instant::now(), children());
-    let out = program::output(&mut c, LIMIT)?;
-    let whole = t.elapsed().as_secs_f64();
-    let busy = (children() - used) / whole;
+    let Ran {
+        wall: whole,
+        cpu,
+        said: out,
+    } = side.run(&mut c, cpus, LIMIT)?;
+    let busy = cpu / whole;
     let (wall, output) = if ping {
         let text = String::from_utf8_lossy(&out.out);
         let s = text.trim().parse().map_err(|_| {
@@ -342,15 +288,9 @@ impl Workload for Pipelines {
             (Side::Plain, "bash -c true"),
             (Side::Carried(&[]), "the same under byway run"),
         ] {
-            let mut times = vec![];
-            for _ in 0..5 {
-                times.push(run(&nothing, side, &self.byway, &made, None)?.wall);
-            }
-            record.overhead.push(Overhead {
-                what: what.into(),
-                value: stats::median(&times) * 1e3,
-                unit: "ms".into(),
-            });
+            shell::overhead(record, what, || {
+                Ok(run(&nothing, side, &self.byway, &made, None)?.wall)
+            })?;
         }
         self.texts = Some(made);
         Ok(())
@@ -390,14 +330,8 @@ impl Workload for Pipelines {
         };
         let outcome = contest.run(limits, one, tick)?;
         record.add(&contest, &outcome);
-        let said = |t: &Timed| (t.run.output.clone(), t.run.status);
-        let mut all = outcome.runs.iter().flatten();
-        let first = all.next().map(said);
-        if !all.all(|t| Some(said(t)) == first) {
-            record
-                .faults
-                .push(format!("{id}: outputs or statuses differ"));
-        }
+        let all = outcome.runs.iter().flatten();
+        shell::compare(record, id, all.map(|t| (&t.run.output[..], t.run.status)));
         if outcome.rounds() > 0 {
             for (runs, backend) in outcome.runs.iter().zip(BACKENDS) {
                 let busy: Vec<_> = runs.iter().map(|t| vec![t.run.busy]).collect();
@@ -408,15 +342,14 @@ impl Workload for Pipelines {
     }
 
     fn heading(&self) -> Vec<String> {
-        vec![table::heading()]
+        vec![table::heading("pipeline")]
     }
     fn lines(&self, record: &Record, id: &str) -> Vec<String> {
-        let same = !record
-            .faults
-            .iter()
-            .any(|f| f.starts_with(&format!("{id}:")));
+        let same = shell::is_right(record, id);
         let ratio = record.ratios.iter().filter(|r| r.case == id);
-        ratio.map(|r| table::line(record, r, same)).collect()
+        ratio
+            .map(|r| table::line(record, r, &r.case, same))
+            .collect()
     }
 }
 

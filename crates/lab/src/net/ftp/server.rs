@@ -23,13 +23,8 @@ const START: Duration = Duration::from_secs(20);
 /// # Errors
 /// A sentence: nowhere.
 pub fn find(name: &str) -> Result<PathBuf, Failure> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
     // Where servers are, which is not in everybody's path.
-    let sbin = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    let mut all = std::env::split_paths(&path)
-        .chain(sbin)
-        .map(|d| d.join(name));
-    all.find(|p| p.is_file()).ok_or_else(|| {
+    program::find(name, &["/usr/sbin", "/usr/local/sbin"]).ok_or_else(|| {
         Failure::Said(format!(
             "{name} is not installed; install it (as root: apt-get install {name}), then try again"
         ))
