@@ -129,6 +129,27 @@ refused "trips (2000, then 1)" compare steady.json other.json
 cp slowest.json data/byway/baselines/main/lat-pipe.json
 quick --runs 5 --baseline main --fail-on-regression 10 >out; is "better than a baseline" $? 0; has "baseline" "$(cat out)" "verdict"
 
+# The start of processes: CPU and wall time of both sides in each case; what is not here is named and left out.
+"$byway" bench start --quick --runs 1 --json start.json >out 2>err; is "start" $? 0; is "start: nothing on standard error" "$(cat err)" ""
+is "start: no line of 80 columns" "$(awk 'length > 79' out)" ""
+is "start: rows, counts" "$(python3 -c 'import json
+r = json.load(open("start.json")); notes = " ".join(r["notes"])
+for c in r["parameters"]:
+    rows = {w["metric"] + " " + w["backend"] for w in r["results"] if w["case"] == c and w["median"] > 0}
+    all = {m + " " + b for m in ("cpu", "wall") for b in ("kernel", "byway")} <= rows
+    if all == (f"left out: {c}: " in notes) or all and {q["metric"] for q in r["ratios"] if q["case"] == c} != {"cpu", "wall"}: print(c, rows)
+n = {w["backend"]: w["samples"] for w in r["results"] if w["metric"] == "system_calls"}
+# A process that takes part makes more calls, and as many each time.
+print("fine" if "left out: the system calls" in notes or len({str(s) for s in n["kernel"]}) == 1 and n["kernel"] < n["byway"] else n)')" fine
+"$byway" bench compare start.json start.json --fail-on-regression 0 >out; is "start: compared with itself" $? 0
+"$byway" report start.json -o start.html >out; is "start: report" $? 0; has "start: report" "$(cat start.html)" "true-loop"
+mkdir few; for p in bash true; do ln -s "$(type -P $p)" few/; done
+PATH=$work/few "$byway" bench start --quick --runs 1 --json few.json true-loop node-e >out 2>err; is "start without node" $? 0
+has "start without node" "$(cat out)" "left out: node-e: node is not on the PATH; install it"
+is "start without node: cases" "$(python3 -c 'import json; r = json.load(open("few.json")); print(*[e["case"] for e in r["ended"]], [n for n in r["notes"] if "node" in n])')" \
+  "true-loop ['left out: node-e: node is not on the PATH; install it']"
+PATH=$work/few "$byway" bench start --quick node-e >out 2>err; is "start of nothing" $? 2; has "start of nothing" "$(cat err)" "node is not on the PATH"
+
 # Seeds: a record of each workload, the published table beside it, a page of the folder.
 "$byway" bench seeds --quick --time 2 --out all grep >out 2>err; is "seeds" $? 0
 has "seeds" "$(cat out)" "published: Linux 2.5, other machine"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""
@@ -179,8 +200,10 @@ has "Ctrl-C: what is complete" "$(cat partial.json)" '"backend": "kernel"'
 sleep 1; kill -INT $p; wait $p; is "Ctrl-C before there is anything" $? 130; has "Ctrl-C early" "$(cat out)" "interrupted in burst (0)"
 "$byway" bench pipeline --size 50 --time 600 sort >out 2>err & p=$!
 sleep 2; kill -INT $p; wait $p; is "Ctrl-C in a pipeline" $? 130
+"$byway" bench start --time 600 configure >out 2>err & q=$!
+sleep 2; kill -INT $q; wait $q; is "Ctrl-C in configure" $? 130
 sleep 0.3; is "no children left" "$(pgrep -f "$byway (bench|pair-worker|run)")" ""
-is "no files left" "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name "byway-demo-$p*")" ""
+is "no files left" "$(find "${TMPDIR:-/tmp}" -maxdepth 1 \( -name "byway-demo-$p*" -o -name "byway-start-$q*" \))" ""
 
 echo "bench: $passed passed, $failed failed"
 [ $failed = 0 ]

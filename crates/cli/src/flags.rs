@@ -4,9 +4,13 @@
 //! Not here: what the commands do.
 use crate::settings::Settings;
 use crate::{bench, cached, doctor, explain, given, object, report, run, stat};
+use byway_lab::child::Failure;
 use byway_lab::pairs;
+use byway_lab::workload::pingpong;
+use byway_lab::workload::start::calls;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// The program's commands. Each one's words are made when it is called: all of them together cost every `byway run` as much
@@ -55,6 +59,12 @@ fn commands() -> Command {
                 "ping-pong",
                 "One byte to and fro between two processes: prints seconds a round trip",
                 PingPong::augment_args,
+            )
+            .hide(true),
+            one(
+                "count-calls",
+                "Counts the system calls of a program, by ptrace(2): prints the number",
+                CountCalls::augment_args,
             )
             .hide(true),
             one(
@@ -157,6 +167,11 @@ struct PingPong {
 }
 
 #[derive(Args)]
+struct CountCalls {
+    program: String,
+}
+
+#[derive(Args)]
 struct PairWorker {
     words: Vec<String>,
 }
@@ -207,7 +222,8 @@ pub fn main() -> i32 {
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
-        "ping-pong" => ping_pong(&told(words)),
+        "ping-pong" => figure(name, pingpong::run(told::<PingPong>(words).trips.max(1))),
+        "count-calls" => figure(name, calls::count(&told::<CountCalls>(words).program)),
         "pair-worker" => pairs::worker::main(&told::<PairWorker>(words).words),
         "net-worker" => byway_lab::net::worker::main(&told::<NetWorker>(words).word),
         name => unreachable!("clap: {name} is none of the commands"),
@@ -223,14 +239,15 @@ fn run(told: Run) -> i32 {
     run::run(told.off, &told.explain, told.settings, &told.command)
 }
 
-fn ping_pong(told: &PingPong) -> i32 {
-    match byway_lab::workload::pingpong::run(told.trips.max(1)) {
-        Ok(s) => {
-            println!("{s}");
+/// Prints what a command of the lab has found out.
+fn figure(name: &str, found: Result<impl Display, Failure>) -> i32 {
+    match found {
+        Ok(figure) => {
+            println!("{figure}");
             0
         }
         Err(e) => {
-            eprintln!("byway: ping-pong: {e}");
+            eprintln!("byway: {name}: {e}");
             1
         }
     }

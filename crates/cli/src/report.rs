@@ -24,9 +24,9 @@ pub struct Wanted {
 }
 
 /// The order of the sources.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "fifo", "grep", "bw-pipe", "pipeflex", "mbuf", "netpipe", "netperf", "ftp", "lat-pipe",
-    "pipeline", "native",
+    "pipeline", "start", "native",
 ];
 
 /// Writes it all; 2 if it could not.

@@ -14,6 +14,7 @@ use byway_lab::pairs::start::Byway;
 use byway_lab::pairs::{self, Bench, Pairs};
 use byway_lab::workload::Workload;
 use byway_lab::workload::pipeline::Pipelines;
+use byway_lab::workload::start::Starts;
 use std::path::PathBuf;
 
 /// A workload, or a sentence: why it cannot be made.
@@ -43,6 +44,11 @@ pub fn native(w: &Wanted) -> Made {
 pub fn lines(w: &Wanted, size: u64) -> Made {
     let byway = itself()?;
     Ok(Box::new(Pipelines::new(&byway, w.places()?, size, w.quick)))
+}
+
+pub fn starts(w: &Wanted) -> Made {
+    let byway = itself()?;
+    Ok(Box::new(Starts::new(&byway, w.places()?, w.quick)))
 }
 
 pub fn netpipe(w: &Wanted) -> Made {

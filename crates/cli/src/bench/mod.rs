@@ -24,7 +24,7 @@ mod session;
 use byway_lab::pairs::Bench;
 use clap::Subcommand;
 use flags::{Flex, Lines, Wanted};
-use make::{Made, between, itself, lines, mbuf, native};
+use make::{Made, between, itself, lines, mbuf, native, starts};
 use outcome::status;
 use std::path::PathBuf;
 
@@ -51,6 +51,8 @@ pub enum What {
     Ftp(net::File),
     /// Real pipelines of the shell, plain and carried
     Pipeline(Lines),
+    /// What the start of processes costs: loops, configure, make, xargs
+    Start(Wanted),
     /// The native library's records and wake-ups, beside others'
     Native(Wanted),
     /// All of them, each beside its published table
@@ -74,6 +76,7 @@ pub fn bench(what: &What) -> i32 {
         What::Netperf(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Ftp(f) => one(&f.wanted, |_| Ok(Box::new(f.workload(&itself()?)?))),
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
+        What::Start(w) => one(w, starts),
         What::Native(w) => one(w, native),
         What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),

@@ -4,7 +4,7 @@
 //! preparations, those after it have less, and what it leaves they have more. A record of each in one folder.
 //! Not here: the workloads; the page that is made of the folder (`byway report`).
 use super::flags::{self, Wanted};
-use super::make::{Made, between, ftp, lines, mbuf, native, netperf, netpipe};
+use super::make::{Made, between, ftp, lines, mbuf, native, netperf, netpipe, starts};
 use super::outcome::Done;
 use super::session;
 use crate::output::{writable, written};
@@ -37,7 +37,7 @@ impl Seeds {
 type Entry = (&'static str, fn(&Wanted) -> Made);
 
 /// A document, and a workload of it. To join: a line.
-const ALL: [Entry; 11] = [
+const ALL: [Entry; 12] = [
     ("FIFO Optimization status 4 (FreeBSD, 2009)", |w| {
         between(w, Bench::Fifo, None)
     }),
@@ -64,6 +64,7 @@ const ALL: [Entry; 11] = [
     ("added here: whole pipelines", |w| {
         lines(w, flags::size(w.quick))
     }),
+    ("added here: the start of processes", starts),
 ];
 
 /// Seconds of all of them: `make bench` ends within ten minutes, and with --quick within two.

@@ -5,6 +5,7 @@
 pub mod pingpong;
 pub mod pipeline;
 pub mod shell;
+pub mod start;
 
 use crate::child::Failure;
 use crate::record::{Parameters, Record};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what a program costs is what wait4(2) reports of it and of every descendant that was waited for. A program
 //! that outlives the lab's process is told to end.
-//! Not here: which programs there are (pipeline.rs).
+//! Not here: which programs there are (pipeline.rs, start).
 use crate::child::Failure;
 use crate::record::{Overhead, Record};
 use crate::{machine, program, stats};
