@@ -491,11 +491,13 @@ static void after_exec(void) {
     EACH_CALL(how) for (int late = 0; late < 2; late++) {
         int p[2];
         mkpipe(p);
+        S = shared(4096);
         pid_t c = child();
         if (!c) {
             char fd[9], by[9];
             close(p[1]);
             if (late) IS(await1(how, p[0], POLLIN, 1), 0); /* this one waited before its exec */
+            S[0] = 1;
             sprintf(fd, "%d", p[0]);
             sprintf(by, "%d", how);
             setenv("WAIT_FD", fd, 1);
@@ -506,7 +508,7 @@ static void after_exec(void) {
             _exit(9);
         }
         close(p[0]);
-        sleep_ms(10 * late);
+        if (late) UNTIL(S[0]);
         put(p[1], 5, 0);
         close(p[1]);
         REAP0(c);
