@@ -90,6 +90,14 @@ static double now(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
+#define UNTIL(c)                                                                                             \
+    do {                                                                                                     \
+        double t_ = now();                                                                                   \
+        while (!(c)) {                                                                                       \
+            if (now() - t_ > 15) failed(__LINE__, "%s did not come true in 15 s", #c);                       \
+            usleep(300);                                                                                     \
+        }                                                                                                    \
+    } while (0)
 static int tid(void) { return (int)syscall(SYS_gettid); }
 /* waits (at most 2 s) until task id sleeps in the kernel: it blocked, most likely */
 static void wait_asleep(int id) {

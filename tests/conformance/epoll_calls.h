@@ -34,10 +34,3 @@ static int told(int how, int e, int ms) {
     CHECK(n >= -1 && n <= 1, "%d entries for one descriptor", n);
     return n > 0 ? (int)v[0].events : n;
 }
-#define UNTIL(c)                                                                                             \
-    do {                                                                                                     \
-        for (int i_ = 0; !(c); i_++) {                                                                       \
-            CHECK(i_ < 15000, "it never came true: %s", #c);                                                 \
-            usleep(i_ < 100 ? 50 : 1000);                                                                    \
-        }                                                                                                    \
-    } while (0)

@@ -3,19 +3,10 @@
  * check: what one call says (epoll_rules.c, epoll_wait.c). */
 #include "check.h"
 #include "epoll_calls.h"
+#include "records.h"
+#include "sea.h"
 static volatile int *S;
-static unsigned rnd(unsigned *s) { return *s = *s * 1664525 + 1013904223, *s >> 8; }
-enum { LONGEST = 1 << 16, SEA = (1 << 20) + LONGEST };
-static char *sea;
-static void make_sea(void) {
-    sea = malloc(SEA);
-    for (size_t i = 0; i < SEA; i++) sea[i] = pat(i % (1 << 20));
-}
-static const char *at(size_t pos) { return sea + pos % (1 << 20); }
-static void same_(int line, const char *b, size_t n, size_t pos) {
-    if (memcmp(b, at(pos), n)) failed(line, "the bytes at %zu are not those that were written there", pos);
-}
-#define same(b, n, pos) same_(__LINE__, b, n, pos)
+enum { LONGEST = 1 << 16 };
 /* Writes of `size`, or of any size where it is 0. A writer with a set goes on until EAGAIN, and waits then. */
 static void writes(int w, size_t total, size_t size, int e) {
     unsigned s = 7;
@@ -54,7 +45,7 @@ static void reads(int r, size_t total, size_t most, int way) {
     close(e);
 }
 static void stream(size_t total, size_t size, size_t most, int loop) {
-    make_sea();
+    sea_init();
     for (int way = 0; way < WAYS; way++) {
         int p[2];
         mkpipe(p);
@@ -76,37 +67,6 @@ static void by_64_kib(void) { stream(12 << 20, 65536, 65536, 0); }
 static void by_any_size(void) { stream(3 << 20, 0, 5000, 0); }
 static void both_by_loops(void) { stream(3 << 20, 0, 65536, 1); }
 static void a_writer_by_a_loop(void) { stream(6 << 20, 65536, 4096, 1); }
-struct record {
-    uint32_t by, number, sum, size;
-    char more[240];
-};
-static uint32_t sum_of(const struct record *r) {
-    uint32_t sum = r->by * 31 + r->number;
-    for (unsigned i = 0; i < sizeof r->more; i++) sum = sum * 31 + (unsigned char)r->more[i];
-    return sum;
-}
-static void write_records(int w, int by, int count) {
-    struct record r = {.by = by, .size = sizeof r};
-    for (int i = 0; i < count; i++) {
-        r.number = i;
-        fill(r.more, sizeof r.more, by * 1000 + i);
-        r.sum = sum_of(&r);
-        IS(write(w, &r, sizeof r), sizeof r);
-    }
-}
-enum { WRITERS = 4, READERS = 3, RECORDS = 2500 };
-/* One record, if there is one: 1; none now: -1; the end: 0. */
-static int take_record(int r, int *next) {
-    struct record m;
-    ssize_t g = read(r, &m, sizeof m);
-    CHECK(g >= 0 || errno == EAGAIN, "read");
-    if (g <= 0) return (int)g;
-    CHECK(g == sizeof m && m.size == sizeof m, "a part of a record: %zd", g);
-    CHECK(m.sum == sum_of(&m), "a record was changed");
-    CHECK((int)m.number >= next[m.by], "record %u of writer %u came after %d", m.number, m.by, next[m.by] - 1);
-    next[m.by] = m.number + 1;
-    return 1;
-}
 static void start_writers(int *p, pid_t *w, int n) {
     for (int i = 0; i < n; i++)
         if (!(w[i] = child())) {
@@ -230,7 +190,7 @@ static void *changes(void *how) {
 static void a_set_that_changes(void) {
     enum { TOTAL = 4 << 20 };
     static char b[LONGEST];
-    make_sea();
+    sea_init();
     for (int edge = 0; edge < 2; edge++) {
         int p[2];
         pthread_t t;
@@ -269,7 +229,7 @@ static void a_set_that_changes(void) {
 static void many_pipes_in_one_loop(void) {
     enum { PIPES = 12, TOTAL = 250000 };
     static char b[LONGEST];
-    make_sea();
+    sea_init();
     for (int edge = 0; edge < 2; edge++) {
         int p[PIPES][2], e = set(), open = PIPES;
         size_t n[PIPES] = {0};

@@ -3,6 +3,7 @@
  * does (256 KiB in 64 writes; not in a cold case); heat() does the same to ends that were opened later;
  * flood() carries any number of bytes, in every case. */
 #include "check.h"
+#include "sea.h"
 #include <ftw.h>
 #include <grp.h>
 #include <sys/sysmacros.h>
@@ -37,25 +38,6 @@ static const char *mkff(int p[2]) {
     heat(p[0], p[1]);
     return f;
 }
-/* every byte at position i of a stream is sea[i % PERIOD]: no cost per byte to make, memcmp to check */
-enum { PERIOD = 99991, SEA = 1 << 20 };
-static unsigned char sea[PERIOD + SEA];
-static void sea_init(void) {
-    uint64_t x = 88172645463325252ull;
-    for (int i = 0; i < PERIOD + SEA; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        sea[i] = i < PERIOD ? (unsigned char)(x >> 24) : sea[i - PERIOD];
-    }
-}
-static const unsigned char *at(uint64_t pos) { return sea + pos % PERIOD; } /* SEA bytes from there */
-static void same_(int line, const void *b, size_t n, uint64_t pos) {
-    if (!memcmp(b, at(pos), n)) return;
-    for (size_t i = 0; i < n; i++)
-        if (((const unsigned char *)b)[i] != at(pos)[i])
-            failed(line, "the byte at position %llu of the stream is not the one written there",
-                   (unsigned long long)(pos + i));
-}
-#define same(b, n, pos) same_(__LINE__, b, n, pos)
 static void qput(int w, size_t n, uint64_t pos, size_t piece) {
     while (n) {
         size_t k = n < piece ? n : piece;
@@ -124,14 +106,6 @@ static pid_t reader(const char *f, size_t n, uint64_t pos, int eof) {
     _exit(0);
 }
 /* waits, at most 15 s */
-#define UNTIL(c)                                                                                             \
-    do {                                                                                                     \
-        double t_ = now();                                                                                   \
-        while (!(c)) {                                                                                       \
-            if (now() - t_ > 15) failed(__LINE__, "%s did not come true in 15 s", #c);                       \
-            usleep(300);                                                                                     \
-        }                                                                                                    \
-    } while (0)
 static unsigned rnd(unsigned *x) { return (*x = *x * 1103515245 + 12345) >> 8; }
 static int ep(int fd, uint32_t ev) {
     int e = epoll_create1(0);

@@ -46,10 +46,3 @@ static int await1(int how, int fd, short events, int ms) {
     struct pollfd q = {fd, events, 0};
     return await(how, &q, 1, ms) < 0 ? -1 : q.revents;
 }
-#define UNTIL(c)                                                                                             \
-    do {                                                                                                     \
-        for (int i_ = 0; !(c); i_++) {                                                                       \
-            CHECK(i_ < 15000, "it never came true: %s", #c);                                                 \
-            usleep(i_ < 100 ? 50 : 1000);                                                                    \
-        }                                                                                                    \
-    } while (0)

@@ -3,20 +3,10 @@
  * says (poll_wait.c, poll_set.c), epoll. */
 #include "check.h"
 #include "poll_calls.h"
+#include "records.h"
+#include "sea.h"
 static volatile int *S;
-static unsigned rnd(unsigned *s) { return *s = *s * 1664525 + 1013904223, *s >> 8; }
-/* The pattern, once: a place in the stream is a place in it. */
-enum { LONGEST = 1 << 16, SEA = (1 << 20) + LONGEST };
-static char *sea;
-static void make_sea(void) {
-    sea = malloc(SEA);
-    for (size_t i = 0; i < SEA; i++) sea[i] = pat(i % (1 << 20));
-}
-static const char *at(size_t pos) { return sea + pos % (1 << 20); }
-static void same_(int line, const char *b, size_t n, size_t pos) {
-    if (memcmp(b, at(pos), n)) failed(line, "the bytes at %zu are not those that were written there", pos);
-}
-#define same(b, n, pos) same_(__LINE__, b, n, pos)
+enum { LONGEST = 1 << 16 };
 /* Writes `total` bytes in writes of `size`, or of any size up to LONGEST where it is 0; `how` < 0 never asks. */
 static void writes(int how, int w, size_t total, size_t size) {
     unsigned s = 7;
@@ -46,7 +36,7 @@ static void reads(int how, int r, size_t total, size_t most) {
 static void stream(size_t total, size_t size, size_t most, int asks) {
     EACH_CALL(how) {
         int p[2];
-        make_sea();
+        sea_init();
         mkpipe(p);
         pid_t c = child();
         if (!c) {
@@ -60,7 +50,6 @@ static void stream(size_t total, size_t size, size_t most, int asks) {
         reads(how, p[0], total, most);
         REAP0(c);
         close(p[0]);
-        free(sea);
     }
 }
 static void by_64_bytes(void) { stream(1 << 20, 64, 64, 0); }
@@ -73,7 +62,7 @@ static void asks_at_times(void) {
     int p[2];
     static char b[LONGEST];
     enum { TOTAL = 6 << 20 };
-    make_sea();
+    sea_init();
     mkpipe(p);
     pid_t c = child();
     if (!c) {
@@ -96,43 +85,15 @@ static void asks_at_times(void) {
     IS(n, TOTAL);
     REAP0(c);
 }
-/* Records that are written whole (PIPE_BUF), each with its writer and number. */
-struct record {
-    uint32_t by, number, size, sum;
-    char more[240];
-};
-static uint32_t sum_of(const struct record *r) {
-    uint32_t sum = r->by * 31 + r->number;
-    for (unsigned i = 0; i < sizeof r->more; i++) sum = sum * 31 + (unsigned char)r->more[i];
-    return sum;
-}
-static void write_records(int w, int by, int count) {
-    struct record r = {.by = by, .size = sizeof r};
-    for (int i = 0; i < count; i++) {
-        r.number = i;
-        fill(r.more, sizeof r.more, by * 1000 + i);
-        r.sum = sum_of(&r);
-        IS(write(w, &r, sizeof r), sizeof r);
-    }
-}
-/* The records that come to one reader, which may share the pipe with others; `next` has the least number that each
- * writer's record can have. Returns how many at the end of the stream. */
+/* The records that come to one reader, which may share the pipe with others. Returns how many at the end of the stream. */
 static int read_records(int how, int r, int *next) {
-    struct record m;
-    int n = 0;
-    for (;;) {
+    for (int n = 0;;) {
         IS(await1(how, r, POLLIN, -1), POLLIN);
-        ssize_t g = read(r, &m, sizeof m);
-        if (g < 0 && errno == EAGAIN) continue; /* another took it */
-        if (!g) return n;
-        CHECK(g == sizeof m && m.size == sizeof m, "a part of a record: %zd", g);
-        CHECK(m.sum == sum_of(&m), "a record was changed");
-        CHECK((int)m.number >= next[m.by], "record %u of writer %u came after %d", m.number, m.by, next[m.by] - 1);
-        next[m.by] = m.number + 1;
-        n++;
+        int k = take_record(r, next); /* another may have taken it */
+        if (!k) return n;
+        n += k > 0;
     }
 }
-enum { WRITERS = 4, READERS = 3, RECORDS = 3000 };
 static void several_writers(void) {
     EACH_CALL(how) {
         int p[2], next[WRITERS] = {0};
@@ -199,7 +160,7 @@ static void several_reader_processes(void) { several_readers(0); }
 /* One loop over many pipes, each with a writer of its own. */
 static void many_pipes_in_one_loop(void) {
     enum { PIPES = 12, TOTAL = 300000 };
-    make_sea();
+    sea_init();
     EACH_CALL(how) {
         int p[PIPES][2], open = PIPES;
         size_t n[PIPES] = {0};
@@ -246,7 +207,7 @@ static void many_pipes_in_one_loop(void) {
 /* As subprocess.communicate(): one loop writes a filter's input and reads both of its outputs. */
 static void a_filter(void) {
     enum { TOTAL = 3 << 20 };
-    make_sea();
+    sea_init();
     EACH_CALL(how) {
         int in[2], out[2], err[2];
         static char b[LONGEST];
