@@ -54,6 +54,17 @@
 #else
 #define LANE 8
 #endif
+/* POLL=1: each reader waits by poll(2) before its read (ready.pml); POLL=2: the first reader only waits. EDGE=1: it waits as
+ * an epoll set by edge. STAY=1: the writers never close, so that only a wake-up wakes. */
+#ifndef POLL
+#define POLL 0
+#endif
+#ifndef EDGE
+#define EDGE 0
+#endif
+#ifndef STAY
+#define STAY 0
+#endif
 /* The spiller's id. */
 #define SPILLER 7
 
@@ -108,9 +119,21 @@ bool forever = false;
 byte pending = 0;
 byte writers = NW;
 byte taken = 0;
+#if STAY
+#define AT_END (taken == NW * N)
+#else
+#define AT_END (writers == 0)
+#endif
 /* What the spiller is to write. */
 byte spill_at, spill_to;
 byte next[NW];
+
+/* By edge, each write into lane is an event of the kernel's. */
+#if EDGE
+#define into_lane(v) lane!(v); edge = true
+#else
+#define into_lane(v) lane!(v)
+#endif
 
 /* A unit leaves the stream: it must be the next of its writer. Values are writer * 16 + number. */
 inline leaves(v) {
@@ -215,7 +238,7 @@ inline hand_back(for_good) {
        atomic {
            q = r;
            do
-           :: q < TAIL_AT(t) && len(lane) < LANE -> v = ring[q % CAP2]; lane!v; q++
+           :: q < TAIL_AT(t) && len(lane) < LANE -> v = ring[q % CAP2]; into_lane(v); q++
            :: else -> break
            od
        };
@@ -249,11 +272,25 @@ inline hand_back(for_good) {
     fi
 }
 
+#if POLL
+#include "ready.pml"
+#else
+#define TOLD_THE_TRUTH skip
+#endif
+
 proctype reader(byte me) {
     short t, h, m, before;
     byte r, n, q, v, want, done, a[4];
     bool ok, got, wait_free, armed, counted, eof, good;
+#if POLL
+    byte seen;
+    bool told, ended;
 again:
+    wait_for();
+    if :: ended -> goto finished :: else fi;
+#else
+again:
+#endif
     /* One read(2) of one or two units. */
     done = 0;
     eof = false;
@@ -391,6 +428,7 @@ again:
           :: ok ->
              armed = true; counted = true; before = m;
 sleep:
+             TOLD_THE_TRUTH;
              /* The caller's own read(2). */
              atomic {
                  n = 0;
@@ -400,7 +438,7 @@ sleep:
                     :: n < want && len(lane) > 0 -> lane?v; leaves(v); n++
                     :: else -> break
                     od
-                 :: len(lane) == 0 && writers == 0 -> eof = true
+                 :: len(lane) == 0 && AT_END -> eof = true
                  fi
              };
              if
@@ -437,7 +475,9 @@ next_look:
     if
     :: eof -> assert(taken == NW * N)
     :: else -> goto again
-    fi
+    fi;
+finished:
+    skip
 }
 
 proctype writer(byte me; byte base) {
@@ -518,7 +558,7 @@ message:
              fi;
           /* The caller's own write(2) of what is left. */
           do
-          :: done < want -> atomic { len(lane) < 8 -> lane!(base * 16 + sent + done); done++ }
+          :: done < want -> atomic { len(lane) < 8 -> into_lane(base * 16 + sent + done); done++ }
           :: else -> break
           od;
           if
@@ -562,7 +602,7 @@ locked:
           m = NEXT(chunk, pos);
           chunk = m;
 #endif
-          atomic { assert(len(lane) == 0); lane!(base * 16 + sent + done) };
+          atomic { assert(len(lane) == 0); into_lane(base * 16 + sent + done) };
           done++;
 #ifdef BUG_WOKEN
           cas(tail, t, t | WOKEN1, ok);
@@ -611,7 +651,7 @@ locked:
           cas(tail, t, t | WOKEN1, ok);
           if :: !ok -> ABANDON goto locked :: else fi;
 #endif
-          atomic { assert(len(lane) == 0); lane!(base * 16 + sent + done) };
+          atomic { assert(len(lane) == 0); into_lane(base * 16 + sent + done) };
           done++;
           if :: done == want -> unlock(); break :: else -> goto locked fi
        :: VALID(m) && r >= CHUNK_AT(m) && len(lane) == 0 ->
@@ -669,7 +709,7 @@ endless:
     :: LOCK_OWNER(tail) == SPILLER ->
        /* Blocking writes: each goes on where there is room. */
        do
-       :: spill_at < spill_to -> atomic { len(lane) < LANE -> v = ring[spill_at % CAP2]; lane!v; spill_at++ }
+       :: spill_at < spill_to -> atomic { len(lane) < LANE -> v = ring[spill_at % CAP2]; into_lane(v); spill_at++ }
        :: else -> break
        od;
        q = spill_to;
