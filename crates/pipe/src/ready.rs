@@ -7,7 +7,7 @@ use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, fifo, handback, lock, policy, write};
+use crate::{Caller, Step, handback, lock, policy, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -239,6 +239,7 @@ pub fn disarm(me: &Caller, ch: &Channel) {
 pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let full = &ch.facts.0.full;
     let mut patience = lock::Patience::new();
+    let is_limited = me.domain.header().holds.load(Relaxed) != 0;
     loop {
         if Closed::now(me, ch).is_some() {
             return true;
@@ -249,25 +250,29 @@ pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
         if is_writable(me, ch, fd) {
             return false;
         }
-        // Of a FIFO that stays full for long the service would take the bytes back in the midst of the wait.
-        let mut gives_up = ch.is_fifo();
-        if !gives_up {
-            let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
-                continue;
-            };
-            let filled = fills_lane(me, ch, fd);
-            lock::unlock(me, ch);
-            if filled {
-                return true;
-            }
-            // Somebody reads just now, or it cannot be made full.
-            patience.wait(me.cpus);
-            gives_up = patience.turns() > lock::Patience::SOON;
+        if ch.is_fifo() || is_limited {
+            break;
         }
-        if gives_up && !handback::hand_back(me, ch, fd, false, Reason::Readiness) {
+        let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
+            continue;
+        };
+        let filled = fills_lane(me, ch, fd);
+        lock::unlock(me, ch);
+        if filled {
             return true;
         }
+        // Somebody reads just now, or it cannot be made full.
+        patience.wait(me.cpus);
+        if patience.turns() > lock::Patience::SOON {
+            break;
+        }
     }
+    // Of a FIFO that stays full for long the service would take the bytes back in the midst of the wait. A ring that is
+    // to take less than it could (`Ring::cap`) has its oldest bytes in the lane when it is full: a page that is read there
+    // is none that is free.
+    let forever = is_limited && !ch.is_fifo();
+    handback::hand_back(me, ch, fd, forever, Reason::Readiness);
+    true
 }
 
 /// Under the writers' lock, where the pipe is full: makes the kernel lane full too.
@@ -275,17 +280,7 @@ fn fills_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let Some(room) = Room::look(me, ch, fd) else {
         return false;
     };
-    let has = match room.lane {
-        Holds::Drained => false,
-        Holds::First | Holds::Behind => true,
-        // Short writes have filled the ring (`Ring::is_over`).
-        Holds::Empty => {
-            let (t, r) = (ch.tail(), ch.head().position());
-            let used = t.wide(r) - r;
-            used > 0 && fifo::to_front(me, ch, fd, r, used) == Some(true)
-        }
-    };
-    has && write::shrink(ch, fd)
+    matches!(room.lane, Holds::First | Holds::Behind) && write::shrink(ch, fd)
 }
 
 /// Gives the channel to the kernel until its bytes are read, and arms the reader: for one that leaves bytes unread and wants

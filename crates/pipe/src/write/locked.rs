@@ -354,10 +354,18 @@ impl<'a> Locked<'a, '_> {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         let lane = ch.lane(fd);
         let drained = !see.is_behind() && lane.is_empty();
-        if drained && see.t.sleepers() == 0 && clear_drained(me, ch, fd, see.r, see.m) {
-            return AGAIN;
-        }
         let may_sleep = !lane.is_nonblocking();
+        let mut patience = lock::Patience::new();
+        while drained && see.t.sleepers() == 0 {
+            if clear_drained(me, ch, fd, see.r, see.m) {
+                return AGAIN;
+            }
+            // A reader has just read the lane's bytes, and has not said so. Whoever was told of the room by poll(2) finds it.
+            patience.wait(me.cpus);
+            if may_sleep || patience.turns() >= lock::Patience::SOON {
+                break;
+            }
+        }
         // A program that was told that it is full knows how much it takes, and may count on the room that it has made by
         // reading. Any other writer sleeps until half of it is read (`pump`).
         let told = &ch.facts.0.full;
