@@ -68,7 +68,7 @@ pub fn pump_awaited(me: &Caller, ch: &Channel, fd: usize) {
             return;
         }
         full.store(AWAITED, Relaxed);
-        // Who has the lock may have looked before the head moved. One that was stopped is not waited for.
+        // The owner of the lock may have looked before the head moved. One that was stopped is not waited for.
         let owner = ch.tail().lock_owner();
         if owner == 0 || owner == me.tid || patience.turns() >= lock::Patience::LONG {
             return;
