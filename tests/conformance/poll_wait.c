@@ -59,7 +59,7 @@ static void many_wakes_then_a_stream(void) {
     close(p[1]);
     REAP0(c);
 }
-/* All of one long write is there for who was woken by it: in any portions, and counted. */
+/* All of one long write is there for the program that it woke: in any portions, and counted. */
 static void portions(void) {
     EACH_CALL(how) {
         int p[2], n;
