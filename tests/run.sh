@@ -234,7 +234,10 @@ is "a command of fcntl that nobody knows" "$(sets "libc.fcntl(0, 5000, 0)")" 0
 is "one that names something else" "$(sets "libc.syscall(500, 77, 77, 77, 77, 77, 77)")" 1
 # GNU make sets its ids to what they are at its start, and what it starts takes part as well.
 printf 'all:\n\t@head -c 50M /dev/zero\n' >Makefile
-is "make" "$("$byway" run --private --explain -- sh -c 'make 2>&1 | cat >/dev/null' 2>&1 | grep -c 'head -> cat .* [1-9][0-9]\{6,\} bytes carried')" 1
+# A first start may be too early: what the cache does not know is looked at meanwhile.
+by_make() { "$byway" run --private --explain -- sh -c 'make 2>&1 | cat >/dev/null' 2>&1 | grep -c 'head -> cat .* [1-9][0-9]\{6,\} bytes carried'; }
+for _ in 1 2 3 4 5; do made=$(by_make); [ "$made" = 0 ] || break; done
+is "make" "$made" 1
 # What a carried pipe takes before a write blocks: as much as the kernel's or as was asked for at least; of the largest, what the kernel
 # lets a pipe hold.
 for p in capacity direct; do cc -O2 -pthread -o $p "$here/conformance/$p.c"; done
@@ -252,8 +255,9 @@ if [ $largest -ge 524288 ]; then
 fi
 # Long writes that a reader takes out of their writer's buffer: some are where they may be, whatever comes in between; none where there is
 # a handler or a second thread.
-lent() { # how, case
-  for _ in 1 2 3 4 5; do
+lent() { # how, case, tries
+  # Whether the reader comes while the writer's buffer is offered is chance: two of five tries see it.
+  for _ in $(seq "${3:-50}"); do
     # shellcheck disable=SC2086
     "$byway" run --private --explain $1 -- ./direct "$2/cold" >out 2>err; is "direct $2 $1" "$(cat out)" "ok $2/cold"
     grep -q 'in one copy' err && { lent=some; return; }
@@ -265,9 +269,9 @@ for how in "--pipe zc" "--pipe lp+zc --capacity 256K"; do
     reader_interrupted killed reader_closes reader_killed nonblocking; do
     lent "$how" $what; is "lent by $what $how" $lent some
   done
-  for what in with_handler with_thread; do lent "$how" $what; is "lent by $what $how" $lent none; done
+  for what in with_handler with_thread; do lent "$how" $what 5; is "lent by $what $how" $lent none; done
 done
-lent "--pipe lp" large_reads; is "lent without zc" $lent none
+lent "--pipe lp" large_reads 5; is "lent without zc" $lent none
 # The usual run makes no direct writes, on any number of CPUs.
 direct_on() { # CPUs
   for _ in 1 2 3 4 5; do
