@@ -119,6 +119,8 @@ impl List {
             }
             let was = ch.tail();
             let open = !was.closed() && was.wide(ch.head().position()) == ch.head().position();
+            // LINUX signal(7): a handler ends a poll with EINTR, whatever its SA_RESTART. Over a spin nobody would tell.
+            let spins = spins && !me.handlers;
             let moved = || ch.tail().position() != was.position() || ch.tail().closed();
             if spins && open && was.sleepers() == 0 && wait::reader(me, ch, moved) {
                 return Begun::Ready;
