@@ -356,14 +356,18 @@ impl<'a> Locked<'a, '_> {
         let drained = !see.is_behind() && lane.is_empty();
         let may_sleep = !lane.is_nonblocking();
         let mut patience = lock::Patience::new();
-        while drained && see.t.sleepers() == 0 {
-            if clear_drained(me, ch, fd, see.r, see.m) {
+        while drained {
+            if see.t.sleepers() == 0 && clear_drained(me, ch, fd, see.r, see.m) {
                 return AGAIN;
             }
-            // A reader has just read the lane's bytes, and has not said so. Whoever was told of the room by poll(2) finds it.
-            patience.wait(me.cpus);
-            if may_sleep || patience.turns() >= lock::Patience::SOON {
+            if may_sleep || patience.turns() >= lock::Patience::LONG {
                 break;
+            }
+            // LINUX pipe_write: waits for the pipe's lock, as long as a reader has it. This one has read the lane's bytes, and has
+            // not said so, or is not home. A program that was told of the room by poll(2) finds it.
+            patience.wait(me.cpus);
+            if ch.tail() != see.t {
+                return AGAIN;
             }
         }
         // A program that was told that it is full knows how much it takes, and may count on the room that it has made by
