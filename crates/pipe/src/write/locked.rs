@@ -356,11 +356,11 @@ impl<'a> Locked<'a, '_> {
         let drained = !see.is_behind() && lane.is_empty();
         let may_sleep = !lane.is_nonblocking();
         let mut patience = lock::Patience::new();
-        while drained {
+        while drained && patience.turns() < lock::Patience::LONG {
             if see.t.sleepers() == 0 && clear_drained(me, ch, fd, see.r, see.m) {
                 return AGAIN;
             }
-            if may_sleep || patience.turns() >= lock::Patience::LONG {
+            if may_sleep {
                 break;
             }
             // LINUX pipe_write: waits for the pipe's lock, as long as a reader has it. This one has read the lane's bytes, and has
