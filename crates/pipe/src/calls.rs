@@ -98,26 +98,40 @@ pub const ROWS: &[Row] = &[
 /// What becomes of one that is in no row.
 const UNKNOWN: Does = HandsBack(&[0, 1, 2, 3, 4, 5], Reason::Control);
 
-const fn treatment(n: usize) -> Does {
+/// The row of call number `n`; `ROWS.len()` if it is in none.
+const fn row_of(n: usize) -> usize {
     let mut r = 0;
     while r < ROWS.len() {
         let mut c = 0;
         while c < ROWS[r].calls.len() {
             if ROWS[r].calls[c].0 == n {
-                return ROWS[r].does;
+                return r;
             }
             c += 1;
         }
         r += 1;
     }
-    UNKNOWN
+    r
 }
 
-static TREATMENT: [Does; CALLS] = {
-    let mut all = [UNKNOWN; CALLS];
+/// Of each row what it does; behind the last one what becomes of a call that is in none.
+///
+/// A table of these for all calls would be three pages of pointers, which the loader relocates in every process.
+static DOES: [Does; ROWS.len() + 1] = {
+    let mut all = [UNKNOWN; ROWS.len() + 1];
+    let mut r = 0;
+    while r < ROWS.len() {
+        all[r] = ROWS[r].does;
+        r += 1;
+    }
+    all
+};
+
+static ROW: [u8; CALLS] = {
+    let mut all = [0; CALLS];
     let mut n = 0;
     while n < CALLS {
-        all[n] = treatment(n);
+        all[n] = row_of(n) as u8;
         n += 1;
     }
     all
@@ -125,7 +139,7 @@ static TREATMENT: [Does; CALLS] = {
 
 /// What becomes of call number `n`.
 pub fn of(n: usize) -> Does {
-    TREATMENT.get(n).copied().unwrap_or(UNKNOWN)
+    ROW.get(n).map_or(UNKNOWN, |&r| DOES[r as usize])
 }
 
 /// The reason that `--explain` names, of a call that the table treats for `why`.
@@ -143,7 +157,13 @@ pub fn reason(n: usize, why: Reason) -> Reason {
 /// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
 /// descriptor in its list of one is not plain.
 pub const fn class(n: usize) -> u8 {
-    match treatment(n) {
+    let row = row_of(n);
+    let does = if row < ROWS.len() {
+        ROWS[row].does
+    } else {
+        UNKNOWN
+    };
+    match does {
         _ if n == POLL => 5,
         Runs => 0,
         Carried | Decided { first: true } => 1,
