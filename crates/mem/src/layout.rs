@@ -24,7 +24,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -223,6 +223,8 @@ pub struct Header {
     pub buckets: AtomicU32,
     /// Channel slots made beyond the first `CHANNELS`.
     pub more_channels: AtomicU32,
+    /// 1 once a channel slot was claimed, and from then on.
+    pub had_channels: AtomicU32,
     /// Cycle counts: the next look at what is free, and since when it is too much (0: it is not).
     pub next_look: AtomicU64,
     pub over_since: AtomicU64,

@@ -71,12 +71,17 @@ pub fn is_due(d: &Domain) -> bool {
     d.header().over_since.load(Relaxed) != 0
 }
 
+/// Whether the slabs in use could not be too much if all of them were free: a few loads.
+pub fn is_little(d: &Domain) -> bool {
+    let h = d.header();
+    let most = (h.slabs_used.load(Relaxed) as usize).saturating_mul(SLAB_BYTES);
+    most <= kib(&h.high_kib) && !is_due(d) && band(d) < Band::Shrink
+}
+
 /// A look at what is free, at most every few milliseconds in the whole domain; a step of giving back if it is due.
 pub fn look(u: &User) {
     let h = u.domain.header();
-    // Slabs that could not be too much if all of them were free.
-    let most = (h.slabs_used.load(Relaxed) as usize).saturating_mul(SLAB_BYTES);
-    if most <= kib(&h.high_kib) && !is_due(&u.domain) && band(&u.domain) < Band::Shrink {
+    if is_little(&u.domain) {
         return;
     }
     let (now, next) = (clock::now(), h.next_look.load(Relaxed));

@@ -81,6 +81,10 @@ pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
 ///
 /// `collect` is raised each time the slots have doubled: those of pipes that are gone may then be freed.
 pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
+    let had = &d.header().had_channels;
+    if had.load(Relaxed) == 0 {
+        had.store(1, Relaxed);
+    }
     let free = |&i: &usize| key(d, i).is_some_and(|k| k.claim(dev));
     // Once for every page and more, whatever a hostile peer writes there.
     for _ in 0..=CHANNELS_MOST / CHANNELS_MORE {
@@ -97,6 +101,12 @@ pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether the domain has had a channel. If not, none of the caller's descriptors is one's: a descriptor comes from this
+/// process or from another by a call of the kernel's, and what the other did before comes before.
+pub fn had_any(d: &Domain) -> bool {
+    d.header().had_channels.load(Relaxed) != 0
 }
 
 /// Makes a claimed slot findable.

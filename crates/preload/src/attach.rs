@@ -32,9 +32,13 @@ struct Joined(UnsafeCell<Option<Domain>>);
 // SAFETY: written by `start` and by `stop`, while there is one thread.
 unsafe impl Sync for Joined {}
 
+// Small words lie together in .data: in .bss they would be on pages of their own, which each process touches.
+#[unsafe(link_section = ".data")]
 static DOMAIN: Joined = Joined(UnsafeCell::new(None));
+#[unsafe(link_section = ".data")]
 static RUN_ID: AtomicU32 = AtomicU32::new(0);
 /// Whether this process takes part.
+#[unsafe(link_section = ".data")]
 pub static ACTIVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process takes part.
@@ -107,6 +111,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         return;
     };
     let (name, run) = split(path);
+    objects::CALLED.store(auxiliary(envp, AT_EXECFN) as *mut u8, Relaxed);
     if process::address_space_is_limited() {
         return;
     }
@@ -117,6 +122,7 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
         return unsafe { d.unmap() };
     }
     RUN_ID.store(run, Relaxed);
+    environment::USER.store(process::geteuid(), Relaxed);
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
     let mut all = Objects::new();
@@ -139,7 +145,6 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
             crate::dispatch::look_for_handlers();
         }
         io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
-        environment::USER.store(process::geteuid(), Relaxed);
         ACTIVE.store(true, Relaxed);
         exec::enter_image();
         io::look();
@@ -174,6 +179,25 @@ fn variable(envp: *const *const u8, name: &[u8]) -> Option<&'static [u8]> {
         }
     }
     None
+}
+
+/// LINUX getauxval(3): the path that execve(2) was called with.
+const AT_EXECFN: usize = 31;
+
+/// The value of type `kind` in the auxiliary vector; 0 without one.
+fn auxiliary(envp: *const *const u8, kind: usize) -> usize {
+    let mut at = envp.cast::<usize>();
+    // SAFETY: LINUX the vector begins behind the environment's null pointer: pairs of type and value, the last of type 0.
+    unsafe {
+        while *at != 0 {
+            at = at.add(1);
+        }
+        let mut pair = at.add(1);
+        while *pair != 0 && *pair != kind {
+            pair = pair.add(2);
+        }
+        if *pair == kind { *pair.add(1) } else { 0 }
+    }
 }
 
 /// A C string with its NUL.

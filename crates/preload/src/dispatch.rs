@@ -15,7 +15,7 @@ use byway_pipe::reason::Reason;
 use byway_sys::errno::{ENOENT, failed};
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, process};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const EPOCH: usize = 20;
 const EXEC: usize = 21;
@@ -45,7 +45,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     }
     let [a0, a1, ..] = f.args;
     if !matches!(f.nr, nr::WRITE | nr::WRITEV) {
-        HEARD.store(true, Relaxed);
+        set(&HEARD, true);
     }
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => carries(f),
@@ -192,7 +192,7 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
             // Only a failed exec comes back.
             tls::get().copy.replace(Copy::NONE).give_back();
             if attach::active() {
-                exec::enter_image();
+                exec::stay_in_image();
             }
             DONE
         }
@@ -356,10 +356,17 @@ fn handler(sig: usize, act: usize) {
     // SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV come from the thread's own instructions, not while it waits.
     let own = matches!(sig, 4 | 5 | 7 | 8 | 11);
     if h > 1 && !own {
-        io::HANDLERS.store(true, Relaxed);
-        io::MAY_LEND.store(false, Relaxed);
+        set(&io::HANDLERS, true);
+        set(&io::MAY_LEND, false);
         if flags & SA_RESTART == 0 {
-            io::MAY_SPIN.store(false, Relaxed);
+            set(&io::MAY_SPIN, false);
         }
+    }
+}
+
+/// Stores `to`, but not over the same: after a fork the first store into a page copies it, for parent and child.
+fn set(flag: &AtomicBool, to: bool) {
+    if flag.load(Relaxed) != to {
+        flag.store(to, Relaxed);
     }
 }

@@ -3,12 +3,12 @@
 //! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
-use crate::{attach, fdtable, io};
+use crate::{attach, fdtable, io, tls};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
-use byway_mem::participants;
+use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, handback, pass_through, spiller};
+use byway_pipe::{Caller, fifo, handback, spiller};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -42,13 +42,19 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
 /// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
 #[inline(never)]
 pub fn leave_image() {
-    let (Some(me), Some(d)) = (io::me_or_vfork_child(), attach::domain()) else {
+    let Some(d) = attach::domain() else { return };
+    let pid = process::getpid();
+    participants::leave(&d, pid);
+    // A walk over the descriptors costs a short program a twentieth of its time.
+    if !registry::had_any(&d) {
+        return;
+    }
+    let Some(me) = io::me_or_vfork_child() else {
         return;
     };
     // LINUX execve(2): the caller goes on under the id of the process's first thread, which ends wherever it is.
-    let heir = me.tid != process::getpid();
-    let slot = record(process::getpid(), true);
-    participants::leave(&d, process::getpid());
+    let heir = me.tid != pid;
+    let slot = record(pid, true);
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
     }
@@ -104,21 +110,32 @@ pub fn enter_child() {
     if let Some(d) = attach::domain() {
         participants::join(&d, process::getpid());
     }
-    // Whoever had this thread id before is dead.
-    io::me()
-        .iter()
-        .for_each(|me| pass_through::begin(me.domain, me.tid));
+    tls::get().begun.set(false);
 }
 
-/// The new image attached, or the exec failed: its pipes may be carried again.
+/// The exec failed: the process goes on as it was.
+pub fn stay_in_image() {
+    // Not a vfork child: what it does goes past its parent's table.
+    if io::me_or_vfork_child().is_some_and(|me| me.rseq) {
+        enter_image();
+    } else {
+        take_back();
+    }
+}
+
+/// The new image attached.
 pub fn enter_image() {
-    let (Some(d), Some(me)) = (attach::domain(), io::me_or_vfork_child()) else {
+    if let Some(d) = attach::domain() {
+        participants::join(&d, process::getpid());
+        take_back();
+    }
+}
+
+/// The pipes that this process has left for its new image may be carried again.
+fn take_back() {
+    let Some(d) = attach::domain().filter(registry::had_any) else {
         return;
     };
-    // Not a vfork child whose exec failed: what it does goes past its parent's table.
-    if me.rseq {
-        participants::join(&d, process::getpid());
-    }
     let Some(r) = record(process::getpid(), false) else {
         return;
     };

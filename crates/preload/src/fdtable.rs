@@ -25,6 +25,7 @@ unsafe impl Sync for Base {}
 pub static BASE: Base = Base(&TABLE);
 
 /// Moves with every close, so that a lookup that overlaps one is not kept.
+#[unsafe(link_section = ".data")]
 static CLOSES: AtomicU32 = AtomicU32::new(0);
 
 /// The channel slot behind `fd`, if it is a carried pipe.
@@ -74,9 +75,9 @@ pub fn known_writer(fd: usize) -> Option<usize> {
 
 /// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
 pub fn ask_kernel(fd: usize) -> Option<usize> {
-    let id = file::identity(fd)?;
+    let id = file::identity(fd).filter(|id| id.fifo)?;
     let d = attach::domain()?;
-    let i = registry::find(d, id.dev, id.ino).filter(|_| id.fifo)?;
+    let i = registry::find(d, id.dev, id.ino)?;
     match Channel::at(d, i)?.is_fifo() {
         true => Some(fifo::find(fd, i)),
         false => Some(i),

@@ -4,6 +4,7 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, attach, fdtable, tls};
+use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
@@ -47,8 +48,7 @@ const REST_COUNTED: usize = 6;
 pub fn me() -> Option<Caller> {
     let domain = attach::domain()?;
     let t = tls::get();
-    let first = t.tid.get() == 0;
-    if first {
+    if t.tid.get() == 0 {
         t.tid.set(byway_sys::process::gettid());
     }
     let mut cpus = CPUS.load(Relaxed);
@@ -70,7 +70,8 @@ pub fn me() -> Option<Caller> {
         access: access::allowed,
         ..Caller::of(domain, t.tid.get(), cpus)
     };
-    if first {
+    if !t.begun.replace(true) {
+        // Whoever had this thread id before is dead.
         pass_through::begin(me.domain, me.tid);
     }
     Some(me)
@@ -97,8 +98,10 @@ pub fn me_or_vfork_child() -> Option<Caller> {
 
 /// At the start and at the end of a process: does memory want to go back to the machine?
 pub fn look() {
-    if let Some(me) = me_or_vfork_child() {
-        byway_mem::reclaim::look(&byway_pipe::clusters::user(&me));
+    if attach::domain().is_some_and(|d| !reclaim::is_little(&d))
+        && let Some(me) = me_or_vfork_child()
+    {
+        reclaim::look(&byway_pipe::clusters::user(&me));
     }
 }
 

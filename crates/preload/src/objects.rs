@@ -15,7 +15,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 global_asm!(".weak dl_iterate_phdr");
 
@@ -24,6 +24,10 @@ const FEW: usize = 64;
 /// Room is then reserved for so many. A page of it that no object needs is not touched.
 const MOST: usize = 1 << 16;
 const ARENA: usize = MOST * size_of::<Object>();
+
+/// The path that this image was started by. In .data, for the reason that attach.rs gives.
+#[unsafe(link_section = ".data")]
+pub static CALLED: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
 struct First(UnsafeCell<[MaybeUninit<Object>; FEW]>);
 // SAFETY: the constructor's alone, which runs once, on the only thread.
@@ -286,6 +290,14 @@ unsafe fn find_build_id(o: &mut Object, at: usize, size: usize) {
     }
 }
 
+/// stat(2) of the NUL-terminated `path`.
+fn status(path: *const u8) -> Option<Status> {
+    let mut st: Status = [0; 18];
+    // SAFETY: the kernel checks the path; `st` has the size of struct stat.
+    let r = unsafe { call3(nr::STAT, path as usize, st.as_mut_ptr() as usize, 0) };
+    (!failed(r)).then_some(st)
+}
+
 impl Object {
     /// Its file's path, NUL included: the main program has no name in the loader's list.
     pub fn path(&self) -> &'static [u8] {
@@ -313,13 +325,17 @@ impl Object {
 
     /// The status of the file that is mapped as its text; None if its path leads to another by now.
     pub fn status(&self) -> Option<Status> {
-        let mut st: Status = [0; 18];
-        let path = self.path().as_ptr() as usize;
-        // SAFETY: STAT of a NUL-terminated path; `st` has the size of struct stat.
-        if failed(unsafe { call3(4, path, st.as_mut_ptr() as usize, 0) }) || st[1] != self.inode {
-            return None;
+        let is_same = |st: &Status| (mappings::device(st[0]), st[1]) == (self.device, self.inode);
+        // The program by the path that it was started by, if that leads to it: /proc has to make a file for its own.
+        let called = CALLED.load(Relaxed);
+        if text(self.name).len() == 1
+            && !called.is_null()
+            && let Some(st) = status(called).filter(is_same)
+        {
+            return Some(st);
         }
-        if mappings::device(st[0]) == self.device {
+        let st = status(self.path().as_ptr()).filter(|st| st[1] == self.inode)?;
+        if is_same(&st) {
             return Some(st);
         }
         // LINUX: stat(2) and the list of mappings may name the device of a file in different ways (btrfs): a mapping of what

@@ -6,12 +6,13 @@
 //! unsafe: maps over libc's text while nothing but this code runs. Not here: which file an object is (objects.rs), how
 //! a text is rewritten and how the file is laid out (crates/cli/src/rewrite/image.rs).
 use crate::entry::{byway_bridge, byway_entry};
-use crate::request;
+use crate::{environment, request};
 use byway_mem::domain::Domain;
 use byway_sys::cached::{BUILD_ID_WORDS, MAGIC, SUFFIX, TEXT_WORDS, TEXTS, WORDS, sum, word};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// struct stat of x86-64, in words.
 pub type Status = [u64; 18];
@@ -198,14 +199,10 @@ impl Shadow {
     /// says.
     fn is_ours(&self) -> bool {
         let mut st: Status = [0; 18];
-        // SAFETY: `st` has the size of struct stat; geteuid(2) takes no argument.
-        let (known, me) = unsafe {
-            (
-                !failed(call3(nr::FSTAT, self.fd, st.as_mut_ptr() as usize, 0)),
-                call3(nr::GETEUID, 0, 0, 0),
-            )
-        };
-        let uid = (st[3] >> 32) as isize;
+        // SAFETY: `st` has the size of struct stat.
+        let known = !failed(unsafe { call3(nr::FSTAT, self.fd, st.as_mut_ptr() as usize, 0) });
+        let me = environment::USER.load(Relaxed);
+        let uid = (st[3] >> 32) as u32;
         let length = match self.head.kind {
             1 => self.head.stub_off.wrapping_add(self.head.stub_len),
             _ => 4096,

@@ -31,7 +31,8 @@ pub struct Tls {
     pub tid: Cell<u32>,
     /// Memory-map epoch of the ranges below.
     pub epoch: Cell<u32>,
-    _pad: u32,
+    /// Whether the thread's place among the thread slots is its own.
+    pub begun: Cell<bool>,
     /// Of reads, and of writes: the channel that such a call last found passing through.
     pub passing: [Passing; 2],
     /// Ranges known to be readable, and writable: start and end.
