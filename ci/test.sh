@@ -37,6 +37,7 @@ done
 step tests/beside.sh 5 "$byway" run --
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
+step python3 tests/starts.py "$byway"
 # What is rewritten: no data (by objdump, by a program's own look at itself, by signatures), and no other file's text.
 step python3 tests/sweep.py "$byway"
 step python3 tests/data.py "$byway"

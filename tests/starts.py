@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Starts: the system calls that a short program makes under Byway, counted by strace against those on the plain kernel.
+
+Invariant: a process that can have no carried pipe makes few calls more. Calls are counted, times never.
+Not here: what a start must prove (identity.py, part/part.py).
+
+  usage: starts.py BYWAY          prints one line a case, exits 1 if one failed
+"""
+import os, re, subprocess, sys, tempfile
+
+BYWAY = os.path.abspath(sys.argv[1])
+TRUE = "/bin/true"
+# From the fork in bash to the exit. Each object that is loaded costs five or so: here the program, libc and the loader.
+MOST = 62
+WALK = re.compile(r"^openat\(AT_FDCWD, \"/proc/thread-self/fd\"")
+OWN = re.compile(r"^stat\(\"/proc/self/exe\"")
+
+
+def calls(*start, script):
+    """The calls of the process that bash makes for TRUE: before its exec, and after."""
+    with tempfile.TemporaryDirectory() as d:
+        log = os.path.join(d, "log")
+        r = subprocess.run(["strace", "-ff", "-o", log, *start, "bash", "-c", script], capture_output=True, text=True)
+        assert r.returncode == 0, r.stderr
+        for name in os.listdir(d):
+            with open(os.path.join(d, name), errors="replace") as f:
+                lines = [l for l in f.read().splitlines() if not l.startswith(("---", "+++"))]
+            at = [i for i, l in enumerate(lines) if l.startswith(f'execve("{TRUE}"')]
+            if at:
+                return lines[:at[0]], lines[at[0]:]
+    raise AssertionError(f"no process has started {TRUE}")
+
+
+def few_calls():
+    script = f"{TRUE}; :"
+    plain = sum(map(len, calls(script=script)))
+    # Warm: the cache knows the objects from then on.
+    subprocess.run([BYWAY, "run", "--private", "--", TRUE], check=True)
+    before, after = calls(BYWAY, "run", "--private", "--", script=script)
+    more = len(before) + len(after) - plain
+    assert not [l for l in before if WALK.match(l)], "descriptors are looked at, and there was no pipe"
+    assert not [l for l in after if OWN.match(l)], "/proc is asked for the program, whose path is known"
+    assert more <= MOST, f"{more} calls more than the plain kernel's {plain}"
+    return f"{more} calls more than {plain}"
+
+
+def a_pipe_is_looked_for():
+    """Once there was a pipe, an exec looks for what it must hand back."""
+    script = f"echo a | cat >/dev/null; {TRUE}; :"
+    calls(script=script)
+    before, _ = calls(BYWAY, "run", "--private", "--", script=script)
+    assert [l for l in before if WALK.match(l)], "a pipe could pass into the new image uncounted"
+    return "an exec looks at the descriptors"
+
+
+bad = 0
+for case in few_calls, a_pipe_is_looked_for:
+    try:
+        print(f"ok {case.__name__}: {case()}")
+    except AssertionError as e:
+        bad = 1
+        print(f"BAD {case.__name__}: {e}")
+sys.exit(bad)
