@@ -24,7 +24,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 22;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -38,6 +38,8 @@ pub const PARTICIPANTS: usize = 2048;
 pub const THREAD_SLOTS: usize = 512;
 pub const MEMBERS: usize = 64;
 pub const DEPARTURES: usize = 42;
+/// Processes share these words by their ids.
+pub const FAMILIES: usize = 64;
 
 /// The arena is counted in units of one mbuf.
 pub const UNIT: usize = 256;
@@ -194,6 +196,8 @@ pub struct Header {
     pub pid_space: AtomicU64,
     /// Moves whenever a reader may have gone: writers then ask the kernel before the next write.
     pub death_epoch: AtomicU32,
+    /// Moves when an epoll set of such a process may be used by another one too.
+    pub shared_sets: [AtomicU32; FAMILIES],
     /// Raised when slots or slabs run short; the creator collects.
     pub collect: AtomicU32,
     /// Raised when a FIFO's holders are to be looked at; the thread that enters or removes FIFOs.

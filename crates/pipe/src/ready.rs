@@ -95,6 +95,15 @@ pub fn has_bytes(ch: &Channel) -> bool {
     !t.closed() && !h.held() && t.wide(h.position()) != h.position()
 }
 
+/// Whether a reader finds bytes of which its descriptor does not tell.
+pub fn is_hidden(ch: &Channel, fd: usize) -> bool {
+    let t = ch.tail();
+    let h = ch.head();
+    let there = t.wide(h.position()) != h.position() || ch.offer().is_made();
+    let told = || (ch.chunk().valid() || ch.is_fifo()) && !ch.lane(fd).is_empty();
+    !t.closed() && there && !told()
+}
+
 /// Whether poll(2) of a reader says that it can read. `None` as of [`count`].
 pub fn is_readable(me: &Caller, ch: &Channel, fd: usize) -> Option<bool> {
     Some(count(me, ch, fd)? > 0 || (ch.offer().is_made() && !ch.tail().closed()))

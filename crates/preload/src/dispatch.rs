@@ -7,7 +7,9 @@ use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
 use crate::give_up::{gives_up, is_small};
 use crate::sleep::{Begun, SLEEP};
-use crate::{access, attach, class, exec, fdtable, fifo, io, later, ready, sleep, tls};
+use crate::{
+    access, attach, class, exec, fdtable, fifo, io, later, ready, set_wait, sets, sleep, tls,
+};
 use byway_mem::registry;
 use byway_pipe::birth;
 use byway_pipe::channel::Channel;
@@ -76,8 +78,23 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             }
             None => waits(f),
         },
+        nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => set_wait::begin(f),
+        nr::EPOLL_CTL => sets::changes(f),
+        nr::EPOLL_CREATE | nr::EPOLL_CREATE1 => sets::creates(f),
+        nr::DUP => duplicates(a0),
+        nr::FCNTL if [file::F_DUPFD, file::F_DUPFD_CLOEXEC].contains(&(a1 as u32 as usize)) => {
+            duplicates(a0)
+        }
         _ => asks(f).unwrap_or_else(|| gives_up(f, false)),
     }
+}
+
+/// One more descriptor of the file behind `fd`: the channel follows; a set is known by one number only.
+fn duplicates(fd: usize) -> u32 {
+    if fdtable::set(fd).is_some() {
+        sets::leaves(fd);
+    }
+    RUN
 }
 
 /// A call that only asks, if it can be told.
@@ -150,6 +167,7 @@ fn replaces(f: &mut Frame) -> u32 {
     let [a0, a1, a2, ..] = f.args;
     match f.nr {
         nr::CLOSE => {
+            sets::closes(a0);
             fifo::closes(a0);
             closes(f, fdtable::forget(a0))
         }
@@ -159,13 +177,16 @@ fn replaces(f: &mut Frame) -> u32 {
                 return RUN;
             }
             if a2 & 4 == 0 {
+                sets::closes_all(a0 as u32 as usize, a1 as u32 as usize);
                 fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
             }
             let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
             closes(f, was)
         }
         _ => {
+            duplicates(a0);
             if a0 as u32 != a1 as u32 {
+                sets::closes(a1);
                 fifo::closes(a1);
             }
             let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
@@ -197,6 +218,7 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
             DONE
         }
         SLEEP => sleep::end(f),
+        set_wait::WAITS => set_wait::end(f),
         _ => io::resume(f),
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
-use crate::{attach, fdtable, io, tls};
+use crate::{attach, family, fdtable, io, sets, tls};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
@@ -46,7 +46,7 @@ pub fn leave_image() {
     let pid = process::getpid();
     participants::leave(&d, pid);
     // A walk over the descriptors costs a short program a twentieth of its time.
-    if !registry::had_any(&d) {
+    if !registry::had_any(&d) && !family::has_sets() {
         return;
     }
     let Some(me) = io::me_or_vfork_child() else {
@@ -58,12 +58,19 @@ pub fn leave_image() {
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
     }
+    let survives = |fd| file::fcntl(fd, file::F_GETFD, 0) & 1 == 0;
     each_fd(|fd| {
+        if let Some(set) = fdtable::set(fd) {
+            if survives(fd) {
+                sets::leave_image(fd, set);
+            }
+            return;
+        }
         let Some(i) = fdtable::ask_kernel(fd) else {
             return;
         };
         let Some(ch) = Channel::at(d, i) else { return };
-        if file::fcntl(fd, file::F_GETFD, 0) & 1 != 0 {
+        if !survives(fd) {
             // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a
             // channel does.
             if heir {
@@ -110,6 +117,7 @@ pub fn enter_child() {
     if let Some(d) = attach::domain() {
         participants::join(&d, process::getpid());
     }
+    sets::enter_child();
     tls::get().begun.set(false);
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
 //! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
 //! Not here: channels' state. Lookup takes no lock.
-use crate::{attach, fifo};
+use crate::{attach, family, fifo, sets};
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_sys::file;
@@ -14,6 +14,22 @@ const UNKNOWN: u32 = 0;
 const PLAIN: u32 = 1;
 // Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one,
 // which is the channel's number (crate pipe, biased_lock.rs), is such an entry plus two, over four.
+
+/// An epoll set that this process has made, or one that it has come from by fork: then the generation, whether it is
+/// mixed, and its list plus one, or 0.
+const SET: u32 = 1 << 31;
+const MIXED: u32 = 1 << 15;
+
+/// What the table knows of an epoll set.
+#[derive(Clone, Copy)]
+pub struct Set {
+    pub list: Option<usize>,
+    /// Whether it has had a registration that is in no list.
+    pub mixed: bool,
+    /// Of `family.rs`.
+    pub generation: u32,
+}
+const _: () = assert!(family::MOST == 1 << 15);
 
 static TABLE: [AtomicU32; FDS] = [const { AtomicU32::new(UNKNOWN) }; FDS];
 
@@ -34,6 +50,11 @@ pub fn channel(fd: usize) -> Option<usize> {
     match entry(fd) {
         PLAIN => None,
         UNKNOWN => ask(fd),
+        SET.. => {
+            // By a call that is none of those that sets are known to have.
+            sets::leaves(fd);
+            None
+        }
         e => Some((e as usize - 2) / 4),
     }
 }
@@ -45,6 +66,47 @@ pub fn entry(fd: usize) -> u32 {
         .map_or(UNKNOWN, |e| e.load(Relaxed))
 }
 
+fn is_channel(entry: u32) -> bool {
+    entry > PLAIN && entry < SET
+}
+
+/// What is known of the epoll set behind `fd`.
+pub fn set(fd: usize) -> Option<Set> {
+    let e = entry(fd);
+    (e >= SET).then(|| Set {
+        list: ((e & (MIXED - 1)) as usize).checked_sub(1),
+        mixed: e & MIXED != 0,
+        generation: e >> 16 & (family::MOST - 1),
+    })
+}
+
+/// `fd` is an epoll set that this process has made; `None`: that is not to be known.
+pub fn set_made(fd: usize, set: Option<Set>) {
+    let code = |s: Set| {
+        let mixed = if s.mixed { MIXED } else { 0 };
+        SET | s.generation << 16 | mixed | s.list.map_or(0, |i| i as u32 + 1)
+    };
+    if let Some(e) = TABLE.get(fd) {
+        e.store(set.map_or(PLAIN, code), Relaxed);
+    }
+}
+
+/// The set behind `fd` has a registration that is in no list.
+pub fn set_mixed(fd: usize) {
+    if let (Some(_), Some(e)) = (set(fd), TABLE.get(fd as u32 as usize)) {
+        let _ = e.fetch_update(Relaxed, Relaxed, |e| {
+            (e >= SET && e & MIXED == 0).then_some(e | MIXED)
+        });
+    }
+}
+
+/// From now on nothing is known of the set behind `fd`.
+pub fn set_plain(fd: usize) {
+    if let (Some(_), Some(e)) = (set(fd), TABLE.get(fd as u32 as usize)) {
+        let _ = e.fetch_update(Relaxed, Relaxed, |e| (e >= SET).then_some(PLAIN));
+    }
+}
+
 /// Whether `fd` is known to be no carried pipe.
 pub fn is_plain(fd: usize) -> bool {
     entry(fd) == PLAIN
@@ -53,13 +115,13 @@ pub fn is_plain(fd: usize) -> bool {
 /// The channel slot behind `fd`, if that is known already.
 pub fn known(fd: usize) -> Option<usize> {
     let e = entry(fd);
-    (e > PLAIN).then(|| (e as usize - 2) / 4)
+    is_channel(e).then(|| (e as usize - 2) / 4)
 }
 
 /// Whether the carried `fd` is open for writing (or reading).
 pub fn fits(fd: usize, writes: bool) -> bool {
     let e = entry(fd);
-    let mode = if e > PLAIN {
+    let mode = if is_channel(e) {
         (e - 2) % 4
     } else {
         file::fcntl(fd, file::F_GETFL, 0) as u32 & 3
@@ -70,7 +132,7 @@ pub fn fits(fd: usize, writes: bool) -> bool {
 /// The channel slot behind `fd`, if that is known already and `fd` is open for writing.
 pub fn known_writer(fd: usize) -> Option<usize> {
     let e = TABLE.get(fd as u32 as usize)?.load(Relaxed);
-    (e > PLAIN && (e - 2) % 4 > 0).then(|| (e as usize - 2) / 4)
+    (is_channel(e) && (e - 2) % 4 > 0).then(|| (e as usize - 2) / 4)
 }
 
 /// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.

@@ -51,6 +51,7 @@ fn decided(f: &Frame, vfork: bool) {
                 true
             });
         }
+        nr::EPOLL_CTL => exec::give_up(a2, Reason::Readiness, vfork),
         nr::IOCTL => {
             // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
             if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {

@@ -50,18 +50,13 @@ pub fn at_hand(f: &Frame) -> Option<Ret> {
     }
     // SAFETY: asked for; struct pollfd is fd, events, revents.
     let (fd, events, _) = unsafe { (list as *const (i32, i16, i16)).read_unaligned() };
-    let was = &tls::get().polled;
-    if was.fd.get() != fd as u32 + 1 || events & (IN | OUT) != events & IN || events & IN == 0 {
+    if events & (IN | OUT) != events & IN || events & IN == 0 {
         return None;
     }
     let ch = fdtable::known(fd as usize)?;
     let me = io::me()?;
     let ch = Channel::at(me.domain, ch)?;
-    let same = was.entry.get() == fdtable::entry(fd as usize);
-    if !same
-        || !ready::has_bytes(ch)
-        || liveness::may_have_ended(&me, was.epoch.get(), was.at.get())
-    {
+    if !has_writer(&me, fd as usize) || !ready::has_bytes(ch) {
         return None;
     }
     // SAFETY: as above.
@@ -69,8 +64,8 @@ pub fn at_hand(f: &Frame) -> Option<Ret> {
     Some(1)
 }
 
-/// Remembers that the kernel has said that the pipe behind `fd`, open for reading, has a writer.
-fn remember(fd: usize, epoch: u32, at: u64) {
+/// Remembers that the kernel has said of `fd`, a carried pipe's read end or the set of one, that the pipe has a writer.
+pub fn remember(fd: usize, epoch: u32, at: u64) {
     let polled = &tls::get().polled;
     // A handler that polls meanwhile finds nothing, or leaves nothing.
     polled.fd.set(0);
@@ -82,6 +77,14 @@ fn remember(fd: usize, epoch: u32, at: u64) {
     // ORDER: for the same: all of it before `fd`.
     compiler_fence(SeqCst);
     polled.fd.set(fd as u32 + 1);
+}
+
+/// Whether the kernel has said so (`remember`) a moment ago, and nobody has ended since.
+pub fn has_writer(me: &Caller, fd: usize) -> bool {
+    let was = &tls::get().polled;
+    was.fd.get() == fd as u32 + 1
+        && was.entry.get() == fdtable::entry(fd)
+        && !liveness::may_have_ended(me, was.epoch.get(), was.at.get())
 }
 
 /// The caller, and the channel behind `fd` and its slot, if it is carried.

@@ -82,6 +82,14 @@ pub fn end(f: &mut Frame) -> u32 {
     DONE
 }
 
+/// Waits awake for something to read, as far as that is cheap. True: there may be.
+pub fn spins(me: &Caller, ch: &Channel) -> bool {
+    let was = ch.tail();
+    let open = !was.closed() && was.wide(ch.head().position()) == ch.head().position();
+    let moved = || ch.tail().position() != was.position() || ch.tail().closed();
+    open && was.sleepers() == 0 && wait::reader(me, ch, moved)
+}
+
 /// The carried descriptor that call `f` waits to read from, if there is one only.
 fn only_reader(f: &Frame) -> Option<usize> {
     let mut found = None;
@@ -110,19 +118,15 @@ impl List {
         slot: u32,
         fd: usize,
         events: i16,
-        spins: bool,
+        only: bool,
     ) -> Begun {
         let has = self.slots[..self.n].contains(&slot);
         if events & asked::IN != 0 && fdtable::fits(fd, false) && !has {
             if self.n == MOST {
                 return Begun::No;
             }
-            let was = ch.tail();
-            let open = !was.closed() && was.wide(ch.head().position()) == ch.head().position();
             // LINUX signal(7): a handler ends a poll with EINTR, whatever its SA_RESTART. Over a spin nobody would tell.
-            let spins = spins && !me.handlers;
-            let moved = || ch.tail().position() != was.position() || ch.tail().closed();
-            if spins && open && was.sleepers() == 0 && wait::reader(me, ch, moved) {
+            if only && !me.handlers && spins(me, ch) {
                 return Begun::Ready;
             }
             match arm(me, ch, fd, &mut { Armed::NOT }) {

@@ -6,7 +6,9 @@ use crate::errno::{EACCES, ENOENT, Ret, failed};
 use crate::path::Path;
 use crate::syscall::{call3, call6, nr};
 
+pub const F_DUPFD: usize = 0;
 pub const F_GETFD: usize = 1;
+pub const F_DUPFD_CLOEXEC: usize = 1030;
 pub const F_GETFL: usize = 3;
 pub const F_SETPIPE_SZ: usize = 1031;
 pub const F_GETPIPE_SZ: usize = 1032;

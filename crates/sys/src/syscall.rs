@@ -84,7 +84,12 @@ pub mod nr {
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const GETDENTS64: usize = 217;
     pub const EXIT_GROUP: usize = 231;
+    pub const EPOLL_CREATE: usize = 213;
+    pub const EPOLL_WAIT: usize = 232;
     pub const EPOLL_CTL: usize = 233;
+    pub const EPOLL_PWAIT: usize = 281;
+    pub const EPOLL_CREATE1: usize = 291;
+    pub const EPOLL_PWAIT2: usize = 441;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
     pub const PSELECT6: usize = 270;
