@@ -13,7 +13,6 @@ use super::{Backend, Plan};
 use crate::child::{Failure, now};
 use crate::machine;
 use crate::shared::Shared;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The sizes of the published results.
 pub const CHUNKS: [usize; 10] = [
@@ -63,17 +62,10 @@ pub fn work(kind: Kind, cpus: &[usize], chunk: usize, total: usize) -> Result<Ve
         return copy(cpus[0], chunk, total);
     }
     let link = Link::new(kind, pair::apart(cpus))?;
-    let times = pair::board(2)?;
-    let pass = |bytes: usize, end: &super::link::End, from: &[u8]| {
-        (0..bytes / chunk).try_for_each(|i| {
-            let at = i * chunk % from.len();
-            end.put(&from[at..at + chunk])
-        })
-    };
-    let taken = |bytes: usize| whole(bytes, chunk) as u64;
-    pair::pair(
+    let ns = pair::one_way(
         cpus,
-        |gate| {
+        [WARM as u64, total as u64],
+        || {
             let span = if kind == Kind::Vmsplice {
                 whole(SPLICED, chunk)
             } else {
@@ -84,30 +76,19 @@ pub fn work(kind: Kind, cpus: &[usize], chunk: usize, total: usize) -> Result<Ve
             // SAFETY: our mapping, which nobody else writes.
             let from = unsafe { std::slice::from_raw_parts(memory.base() as *const u8, span) };
             let end = link.writer();
-            gate.pass();
-            pass(WARM, &end, from)?;
-            gate.pass();
-            times[0].store(now(), Relaxed);
-            pass(total, &end, from)?;
-            Ok(())
+            Ok(move |bytes| {
+                (0..bytes as usize / chunk).try_for_each(|i| {
+                    let at = i * chunk % from.len();
+                    end.put(&from[at..at + chunk])
+                })
+            })
         },
-        |gate| {
+        || {
             let (end, mut into) = (link.reader(), vec![1; chunk]);
-            gate.pass();
-            pair::take(&end, &mut into, taken(WARM))?;
-            gate.pass();
-            pair::take(&end, &mut into, taken(total))?;
-            times[1].store(now(), Relaxed);
-            Ok(())
+            Ok(move |bytes| pair::take(&end, &mut into, whole(bytes as usize, chunk) as u64))
         },
     )?;
-    let ns = times[1].load(Relaxed) - times[0].load(Relaxed);
-    Ok(vec![rate(taken(total), ns)])
-}
-
-/// MB/s.
-fn rate(bytes: u64, ns: u64) -> f64 {
-    bytes as f64 * 1e3 / ns.max(1) as f64
+    Ok(vec![pair::rate(whole(total, chunk) as u64, ns)])
 }
 
 fn copy(cpu: usize, chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
@@ -123,7 +104,7 @@ fn copy(cpu: usize, chunk: usize, total: usize) -> Result<Vec<f64>, Failure> {
     pass(COLD);
     let began = now();
     pass(total);
-    Ok(vec![rate(whole(total, chunk) as u64, now() - began)])
+    Ok(vec![pair::rate(whole(total, chunk) as u64, now() - began)])
 }
 
 #[cfg(test)]
@@ -149,6 +130,6 @@ mod tests {
 
     #[test]
     fn a_rate_is_in_million_bytes() {
-        assert_eq!(rate(2_000_000, 1_000_000_000), 2.0);
+        assert_eq!(pair::rate(2_000_000, 1_000_000_000), 2.0);
     }
 }

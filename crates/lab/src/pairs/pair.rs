@@ -44,6 +44,51 @@ pub fn pair(
     Ok(())
 }
 
+/// One process sends and the other receives: first `warm`, then `total`, whose time counts. `sender` and `receiver` make
+/// what moves so much, each in its process. Nanoseconds from before the first is sent until the last is received.
+///
+/// # Errors
+/// As `pair`.
+pub fn one_way<S, R>(
+    cpus: &[usize],
+    [warm, total]: [u64; 2],
+    sender: impl Fn() -> Result<S, Failure>,
+    receiver: impl Fn() -> Result<R, Failure>,
+) -> Result<u64, Failure>
+where
+    S: Fn(u64) -> io::Result<()>,
+    R: FnMut(u64) -> io::Result<()>,
+{
+    let times = board(2)?;
+    pair(
+        cpus,
+        |gate| {
+            let send = sender()?;
+            gate.pass();
+            send(warm)?;
+            gate.pass();
+            times[0].store(now(), Relaxed);
+            send(total)?;
+            Ok(())
+        },
+        |gate| {
+            let mut receive = receiver()?;
+            gate.pass();
+            receive(warm)?;
+            gate.pass();
+            receive(total)?;
+            times[1].store(now(), Relaxed);
+            Ok(())
+        },
+    )?;
+    Ok(times[1].load(Relaxed) - times[0].load(Relaxed))
+}
+
+/// MB/s.
+pub fn rate(bytes: u64, ns: u64) -> f64 {
+    bytes as f64 * 1e3 / ns.max(1) as f64
+}
+
 /// Words that both processes see, zeroes at first; for the life of the worker.
 ///
 /// # Errors
