@@ -150,6 +150,29 @@ is "start without node: cases" "$(python3 -c 'import json; r = json.load(open("f
   "true-loop ['left out: node-e: node is not on the PATH; install it']"
 PATH=$work/few "$byway" bench start --quick node-e >out 2>err; is "start of nothing" $? 2; has "start of nothing" "$(cat err)" "node is not on the PATH"
 
+# Readers that poll: both sides in each case; what this machine cannot run is named and left out.
+"$byway" bench ready --quick --runs 1 --json ready.json >out 2>err; is "ready" $? 0; is "ready: nothing on standard error" "$(cat err)" ""
+is "ready: no line of 80 columns" "$(awk 'length > 79' out)" ""
+is "ready: rows" "$(python3 -c 'import json
+r = json.load(open("ready.json")); notes = " ".join(r["notes"])
+cases = "poll-stream-64 poll-stream-64k epoll-rtt epoll-10 epoll-1000 epoll-10000 epoll-plain node-child asyncio-child".split()
+for c in cases:
+    rows = [(w["backend"], w["unit"]) for w in r["results"] if w["case"] == c and w["median"] > 0]
+    unit = "us" if c == "epoll-rtt" else "1/s" if c.startswith("epoll") else "MB/s"
+    here = rows == [("byway", unit), ("kernel", unit)] and [q["over"] for q in r["ratios"] if q["case"] == c] == ["kernel"]
+    if here == (f"left out: {c}: " in notes): print(c, rows)
+# There is nothing to carry, and nothing is said of it.
+print("fine" if "epoll-plain: byway carried" not in notes else notes)')" fine
+once epoll-rtt "byway kernel" ready --cpus 1
+"$byway" bench compare ready.json ready.json --fail-on-regression 0 >out; is "ready: compared with itself" $? 0
+"$byway" report ready.json -o ready.html >out; is "ready: report" $? 0; has "ready: report" "$(cat ready.html)" "asyncio-child"
+PATH=$work/few "$byway" bench ready --quick --runs 1 epoll-10 node-child >out 2>err; is "ready without node" $? 0
+has "ready without node" "$(cat out)" "left out: node-child: node is not on the PATH; install it"
+# Root may raise its limits, but for this.
+meek=; [ "$(id -u)" != 0 ] || meek="setpriv --inh-caps=-sys_resource --bounding-set=-sys_resource"
+(ulimit -n 1000; $meek "$byway" bench ready --quick epoll-10000 >out 2>err); is "ready with few descriptors" $? 2
+has "ready with few descriptors" "$(cat err)" "it needs 15064 descriptors, more than RLIMIT_NOFILE allows"
+
 # Seeds: a record of each workload, the published table beside it, a page of the folder.
 "$byway" bench seeds --quick --time 2 --out all grep >out 2>err; is "seeds" $? 0
 has "seeds" "$(cat out)" "published: Linux 2.5, other machine"; is "seeds: no line of 80 columns" "$(awk 'length > 79' out)" ""

@@ -113,6 +113,20 @@ fn fork(f: impl FnOnce() -> Result<(), Failure>) -> io::Result<i32> {
     }
 }
 
+/// Forks a process that keeps all descriptors of this one open as long as this one lives, and does nothing else.
+///
+/// # Errors
+/// The machine gives no process.
+pub fn keeper() -> io::Result<()> {
+    fork(|| {
+        loop {
+            // SAFETY: no arguments.
+            unsafe { libc::pause() };
+        }
+    })?;
+    Ok(())
+}
+
 /// Words that a run hands back at most.
 const WORDS: usize = 8192;
 

@@ -43,6 +43,8 @@ pub enum What {
     LatPipe(Wanted),
     /// `cat` of 50 MB into `grep` for what is not there
     Grep(Wanted),
+    /// Pipes whose reader polls first: poll, epoll, node, asyncio
+    Ready(Wanted),
     /// NetPIPE: blocks of 1 B to 8 MiB through sockets and pipes
     Netpipe(net::Pipe),
     /// netperf: streams and requests over TCP, UDP and UNIX sockets
@@ -72,6 +74,7 @@ pub fn bench(what: &What) -> i32 {
         }),
         What::LatPipe(w) => one(w, |w| between(w, Bench::LatPipe, None)),
         What::Grep(w) => one(w, |w| between(w, Bench::Grep, None)),
+        What::Ready(w) => one(w, |w| between(w, Bench::Ready, None)),
         What::Netpipe(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Netperf(n) => one(&n.wanted, |_| Ok(Box::new(n.workload(&itself()?)?))),
         What::Ftp(f) => one(&f.wanted, |_| Ok(Box::new(f.workload(&itself()?)?))),

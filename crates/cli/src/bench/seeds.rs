@@ -37,7 +37,7 @@ impl Seeds {
 type Entry = (&'static str, fn(&Wanted) -> Made);
 
 /// A document, and a workload of it. To join: a line.
-const ALL: [Entry; 12] = [
+const ALL: [Entry; 13] = [
     ("FIFO Optimization status 4 (FreeBSD, 2009)", |w| {
         between(w, Bench::Fifo, None)
     }),
@@ -59,6 +59,9 @@ const ALL: [Entry; 12] = [
     ("Benchmarks für Networking Stack", ftp),
     ("added here: one byte (lmbench)", |w| {
         between(w, Bench::LatPipe, None)
+    }),
+    ("added here: readers that poll", |w| {
+        between(w, Bench::Ready, None)
     }),
     ("added here: records (the native library)", native),
     ("added here: whole pipelines", |w| {

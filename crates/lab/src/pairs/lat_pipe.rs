@@ -10,6 +10,7 @@
 //! Not here: whole programs (pingpong.rs for the demo uses the same loop).
 use super::link::{Kind, Link};
 use super::pair;
+use super::ready::work::Set;
 use super::turns::turns;
 use super::{Backend, Plan};
 use crate::child::{Failure, now};
@@ -48,19 +49,30 @@ pub fn wakes(plan: &Plan) -> usize {
 }
 pub const PAUSE_US: u64 = 200;
 
-/// The worker's part of `spin`: us of a round trip, from `trips` of them after a tenth as many unmeasured.
+/// The worker's part of `spin`: us of a round trip, from `trips` of them after a tenth as many unmeasured. `told`: each
+/// side waits in epoll_wait(2) before it reads.
 ///
 /// # Errors
 /// A process could not be started, or died.
-pub fn spin(kind: Kind, cpus: &[usize], trips: u64) -> Result<Vec<f64>, Failure> {
+pub fn spin(kind: Kind, cpus: &[usize], trips: u64, told: bool) -> Result<Vec<f64>, Failure> {
     let n = pair::apart(cpus);
     let (to, fro) = (Link::new(kind, n)?, Link::new(kind, n)?);
     let time = &pair::board(1)?[0];
     let warm = trips / 10;
+    let reader = |link: &Link| -> Result<_, Failure> {
+        let (end, [r, _]) = (link.reader(), link.descriptors());
+        let mut set = told.then(|| Set::of([r].into_iter())).transpose()?;
+        Ok(move |b: &mut [u8]| {
+            if let Some(set) = &mut set {
+                let _told = set.wait()?;
+            }
+            end.get(b)
+        })
+    };
     pair::pair(
         cpus,
         |gate| {
-            let (out, back) = (to.writer(), fro.reader());
+            let (out, mut get) = (to.writer(), reader(&fro)?);
             gate.pass();
             let mut began = now();
             for i in 0..warm + trips {
@@ -69,7 +81,7 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64) -> Result<Vec<f64>, Failure>
                 }
                 let (a, mut b) = ([i as u8], [0]);
                 out.put(&a)?;
-                back.get(&mut b)?;
+                get(&mut b)?;
                 if a != b {
                     return Err(Failure::Said("a byte came back wrong".into()));
                 }
@@ -78,12 +90,12 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64) -> Result<Vec<f64>, Failure>
             Ok(())
         },
         |gate| {
-            let (from, back) = (to.reader(), fro.writer());
+            let (mut get, back) = (reader(&to)?, fro.writer());
             // Not set to nothing in between: it is only known to be read when the next byte has come.
             let mut b = [0];
             gate.pass();
             for _ in 0..warm + trips {
-                from.get(&mut b)?;
+                get(&mut b)?;
                 back.put(&b)?;
             }
             Ok(())
@@ -97,7 +109,7 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64) -> Result<Vec<f64>, Failure>
 /// # Errors
 /// As `spin`.
 pub fn between(cpus: &[usize], trips: u64) -> Result<f64, Failure> {
-    Ok(spin(Kind::Pipe, cpus, trips)?[0] / 1e6)
+    Ok(spin(Kind::Pipe, cpus, trips, false)?[0] / 1e6)
 }
 
 /// In `sleep`, those that one worker measures: it has the pipe of the first, and beside it the kernel's.

@@ -82,6 +82,11 @@ impl Link {
         Ok(Link { r, w, kind, core })
     }
 
+    /// Its descriptors: the reader's and the writer's.
+    pub fn descriptors(&self) -> [i32; 2] {
+        [self.r, self.w]
+    }
+
     /// Ends it, for the process that calls.
     pub fn close(&self) {
         for fd in [self.r, self.w] {

@@ -5,6 +5,7 @@
 //! bw-pipe    bytes one way                                    start.rs: plain, or        worker.rs        pair.rs,
 //! pipeflex   readers that compute                             under `byway run`                           link.rs
 //! lat-pipe   one byte, there and back
+//! ready      readers that poll first
 //! grep       cat 50 MB | grep (a pipeline of the shell, not of a worker, but for its bound)
 //! ```
 //! Invariant: every backend runs the same code of the same program, each run in new processes; of two that one pair of processes has in
@@ -19,6 +20,7 @@ pub mod lat_pipe;
 pub mod link;
 pub mod pair;
 pub mod pipeflex;
+pub mod ready;
 pub mod start;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ pub enum Bench {
     Pipeflex,
     LatPipe,
     Grep,
+    Ready,
 }
 
 /// A way for the bytes: its name in the record, and how its worker is started.
@@ -126,12 +129,13 @@ impl Plan {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 5] = [
+    pub const ALL: [Bench; 6] = [
         Bench::Fifo,
         Bench::BwPipe,
         Bench::Pipeflex,
         Bench::LatPipe,
         Bench::Grep,
+        Bench::Ready,
     ];
 
     pub fn name(self) -> &'static str {
@@ -141,18 +145,20 @@ impl Bench {
             Bench::Pipeflex => "pipeflex",
             Bench::LatPipe => "lat-pipe",
             Bench::Grep => "grep",
+            Bench::Ready => "ready",
         }
     }
 
     /// Whether it is one of those of the pipe's variants.
     fn varies(self) -> bool {
-        self != Bench::Fifo
+        !matches!(self, Bench::Fifo | Bench::Ready)
     }
 
     /// What has no `--pipe`.
     fn auto(self) -> &'static str {
         match self {
             Bench::LatPipe => lat_pipe::AUTO,
+            Bench::Ready => ready::AUTO,
             _ => "auto",
         }
     }
@@ -167,6 +173,7 @@ impl Bench {
             Bench::Pipeflex => ids(&pipeflex::READS),
             Bench::LatPipe => lat_pipe::CASES.map(String::from).into(),
             Bench::Grep => vec![grep::CASE.into()],
+            Bench::Ready => ready::cases(),
         }
     }
 
@@ -177,6 +184,7 @@ impl Bench {
             Bench::Pipeflex => pipeflex::backends(&plan.pipes),
             Bench::LatPipe => lat_pipe::backends(&plan.pipes),
             Bench::Grep => grep::backends(&plan.pipes),
+            Bench::Ready => ready::BACKENDS.into(),
         }
     }
 
@@ -188,6 +196,7 @@ impl Bench {
             Bench::Pipeflex => &pipeflex::OVER,
             Bench::LatPipe => &lat_pipe::OVER,
             Bench::Grep => &grep::OVER,
+            Bench::Ready => &ready::OVER,
         }
     }
 
@@ -199,6 +208,7 @@ impl Bench {
             Bench::LatPipe if case == "spin" => ("round_trip", "us", Better::Less),
             Bench::LatPipe => ("one_way", "us", Better::Less),
             Bench::Grep => ("wall", "ms", Better::Less),
+            Bench::Ready => ready::metric(case),
         }
     }
 
@@ -215,8 +225,9 @@ impl Bench {
                 read: number()?,
                 ..plan.flex
             }),
-            Bench::LatPipe if case == "spin" => Work::Spin(lat_pipe::trips(plan)),
+            Bench::LatPipe if case == "spin" => Work::Spin(lat_pipe::trips(plan), false),
             Bench::LatPipe => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US, false),
+            Bench::Ready => return ready::work(case, plan),
             Bench::Grep => return None,
         })
     }
@@ -227,7 +238,7 @@ pub struct Pairs {
     pub bench: Bench,
     pub plan: Plan,
     pub byway: Byway,
-    /// Of grep, once it has begun.
+    /// Of grep and of ready's programs, once it has begun.
     texts: Option<Texts>,
 }
 
@@ -241,11 +252,15 @@ impl Pairs {
         }
     }
 
+    /// Why `case` cannot run here.
+    fn missing(&self, case: &str) -> Option<String> {
+        (self.bench == Bench::Ready).then(|| ready::missing(case))?
+    }
+
     /// One run of a backend. `other`: what a run of two said of the other one, until that one's turn comes.
     fn one(&self, case: &str, b: &Backend, other: &mut Option<Done>) -> Result<Done, Failure> {
         match (&self.texts, self.bench.work(case, &self.plan)) {
-            (Some(t), _) => grep::run(b, &self.plan, &self.byway, t),
-            (None, Some(Work::Sleep(wakes, pause, _))) if lat_pipe::TOGETHER.contains(&b.name) => {
+            (_, Some(Work::Sleep(wakes, pause, _))) if lat_pipe::TOGETHER.contains(&b.name) => {
                 if let Some(done) = other.take() {
                     return Ok(done);
                 }
@@ -262,7 +277,7 @@ impl Pairs {
                 *other = Some(others);
                 Ok(own)
             }
-            (None, Some(work)) => {
+            (_, Some(work)) => {
                 let job = Job {
                     kind: b.kind,
                     cpus: self.plan.cpus.clone(),
@@ -270,6 +285,10 @@ impl Pairs {
                 };
                 self.byway.worker(&job, b.run)
             }
+            (Some(t), None) if self.bench == Bench::Grep => {
+                grep::run(b, &self.plan, &self.byway, t)
+            }
+            (Some(t), None) => ready::run(case, b, &self.plan, &self.byway, t),
             (None, None) => Err(Failure::Said(format!("there is no case {case}"))),
         }
     }
@@ -310,6 +329,10 @@ impl Workload for Pairs {
                 ];
                 p.extend(all.map(|(k, v)| (k.to_string(), v.into())));
             }
+            Bench::Ready => {
+                p.insert("messages".into(), ready::messages(plan).into());
+                p.insert("trips".into(), lat_pipe::trips(plan).into());
+            }
             Bench::Fifo | Bench::Grep => {}
         }
         p
@@ -322,6 +345,7 @@ impl Workload for Pairs {
             Bench::Pipeflex => (16, 130),
             Bench::LatPipe => (4, 50),
             Bench::Grep => (4, 30),
+            Bench::Ready => (9, 60),
         };
         let fifo = self.bench == Bench::Fifo;
         // Theirs warm up by themselves.
@@ -346,11 +370,22 @@ impl Workload for Pairs {
         }
     }
 
+    fn look(&mut self, _: &mut Record, cases: &[String]) -> Result<Vec<String>, Failure> {
+        let all: Vec<_> = cases.iter().filter_map(|c| self.missing(c)).collect();
+        match all.len() == cases.len() {
+            true => Err(Failure::Said(all.join("; "))),
+            false => Ok(all),
+        }
+    }
+
     fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
         record.notes.push(text::about(self.bench).into());
         overhead(record, &self.plan, &self.byway)?;
         match self.bench {
             Bench::Grep => self.texts = Some(grep::texts()?),
+            Bench::Ready if cases.iter().any(|c| ready::is_program(c)) => {
+                self.texts = Some(grep::texts()?);
+            }
             Bench::Fifo => {
                 let cells = cases.iter().filter_map(|c| fifo::Cell::of(c));
                 let cells: Vec<_> = cells.collect();
@@ -372,6 +407,10 @@ impl Workload for Pairs {
         limits: &Limits,
         tick: &mut dyn FnMut(f64),
     ) -> Result<(), Failure> {
+        // `look` has said so.
+        if self.missing(case).is_some() {
+            return Ok(());
+        }
         let backends = self.bench.backends(&self.plan);
         let names: Vec<_> = backends.iter().map(|b| b.name).collect();
         let (metric, unit, better) = self.bench.metric(case);
@@ -467,7 +506,9 @@ fn overhead(record: &mut Record, plan: &Plan, byway: &Byway) -> Result<(), Failu
     let place = pair::placed(&plan.cpus);
     record.notes.push(match plan.cpus.len() {
         1 => place,
-        _ => format!("{place} (pipeflex, grep: where the kernel puts them)"),
+        _ => format!(
+            "{place} (pipeflex, grep and the programs of ready: where the kernel puts them)"
+        ),
     });
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Invariant: no test fails on a time.
 //! Not here: workers under `byway run`, which need the program and its library (tests/run.sh does such things).
 use super::fifo::{Cell, Runs};
+use super::ready::work::Members;
 use super::worker::{Job, Work};
 use super::*;
 use crate::child;
@@ -83,12 +84,34 @@ fn readers_that_compute_get_bytes() {
 fn a_byte_goes_round_and_wakes() {
     for kind in [Kind::Pipe, Kind::Core, Kind::Pipe1M, Kind::Vmsplice] {
         for cpus in places() {
-            assert!(figures(kind, cpus.clone(), Work::Spin(100))[0] > 0.0);
+            assert!(figures(kind, cpus.clone(), Work::Spin(100, false))[0] > 0.0);
             for both in [false, true] {
                 let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both));
                 assert_eq!(v.len(), 1 + usize::from(both));
                 assert!(v.iter().all(|&us| us > 0.0));
             }
+        }
+    }
+}
+
+#[test]
+fn readers_that_ask_get_every_message() {
+    for cpus in places() {
+        let mut all = vec![Work::Spin(100, true)];
+        all.extend([64, 65536].map(|size| Work::Polled(size, 300)));
+        all.extend([(10, 10, false), (300, 10, false), (10, 1, true)].map(
+            |(members, active, plain)| {
+                let m = Members {
+                    members,
+                    active,
+                    plain,
+                };
+                Work::Set(m, 3000)
+            },
+        ));
+        for work in all {
+            let v = figures(Kind::Pipe, cpus.clone(), work);
+            assert!(v.len() == 1 && v[0] > 0.0);
         }
     }
 }
@@ -111,7 +134,8 @@ fn every_case_has_its_work_and_its_backends() {
         let names: Vec<_> = backends.iter().map(|b| b.name).collect();
         assert!(bench.over().iter().all(|o| names.contains(o)), "{names:?}");
         for case in bench.cases(&plan) {
-            assert_eq!(bench.work(&case, &plan).is_some(), bench != Bench::Grep);
+            let whole = bench == Bench::Grep || ready::is_program(&case);
+            assert_eq!(bench.work(&case, &plan).is_some(), !whole, "{case}");
         }
     }
     plan.pipes = PIPES.map(|p| p.0).into();

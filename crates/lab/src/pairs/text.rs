@@ -5,6 +5,14 @@
 use super::{Backend, Bench, Plan};
 use crate::record::Record;
 
+/// How wide the names of the cases are.
+fn first(bench: Bench) -> usize {
+    match bench {
+        Bench::Ready => 16,
+        _ => 8,
+    }
+}
+
 /// The heading of the lines of `lines`.
 pub fn heading(bench: Bench) -> String {
     let over: String = bench
@@ -13,8 +21,13 @@ pub fn heading(bench: Bench) -> String {
         .map(|o| format!("{:>14}", format!("x {o}")))
         .collect();
     format!(
-        "{:<8}{:<14}{:>9} {:<5} {:<13}{over}",
-        "case", "backend", "median", "unit", "95 %"
+        "{:<wide$}{:<14}{:>9} {:<5} {:<13}{over}",
+        "case",
+        "backend",
+        "median",
+        "unit",
+        "95 %",
+        wide = first(bench)
     )
 }
 
@@ -50,13 +63,14 @@ pub fn lines(record: &Record, bench: Bench, case: &str, plan: &Plan) -> Vec<Stri
             format!("{:>14}", found.map_or(String::new(), |q| short(q.ratio)))
         };
         let text = format!(
-            "{:<8}{:<14}{:>9} {:<5} {:<13}{}",
+            "{:<wide$}{:<14}{:>9} {:<5} {:<13}{}",
             case,
             b.name,
             short(row.median),
             row.unit,
             range(row.ci95),
-            bench.over().iter().map(ratio).collect::<String>()
+            bench.over().iter().map(ratio).collect::<String>(),
+            wide = first(bench)
         );
         Some(text.trim_end().to_string())
     };
@@ -77,6 +91,11 @@ pub fn about(bench: Bench) -> &'static str {
         Bench::LatPipe => {
             "spin: a round trip; sleep: one way, to a reader that sleeps in the kernel; byway-core and kernel there \
              in turn, by one pair of processes, the others by a pair each; % over base: of times, 100 is half the time"
+        }
+        Bench::Ready => {
+            "poll-stream: MB/s to a reader that polls before each read; epoll-rtt: a round trip, each side in epoll_wait; \
+             epoll-N: messages of 64 B through 10 pipes (of 10000: 1) of a set of N; epoll-plain: through 10 eventfds; \
+             node-child, asyncio-child: MB/s from cat to node, and to python's asyncio"
         }
         Bench::Grep => {
             "cat 50 MB | grep -c nosuchpattern, the shell's start included; kernel-1m: on a pipe that the harness made; \

@@ -1,10 +1,11 @@
 //! A worker: the process that is started for one backend, one case, one round; plain, or under `byway run`.
 //!
 //! Invariant: it does the same whoever started it: what carries its calls it does not know. It ends with its parent.
-//! Not here: how it is started (start.rs, grep.rs), what the pair does (fifo.rs, bw_pipe.rs, pipeflex.rs, lat_pipe.rs).
+//! Not here: how it is started (start.rs, grep.rs), what the pair does (fifo.rs, bw_pipe.rs, pipeflex.rs, lat_pipe.rs, ready).
 use super::fifo::{self, Cell};
 use super::link::Kind;
 use super::pipeflex::{self, Options};
+use super::ready::work::{self, Members};
 use super::{bw_pipe, grep, lat_pipe, pair};
 use crate::child::Failure;
 use std::path::Path;
@@ -24,8 +25,12 @@ pub enum Work {
     /// Chunk and total, bytes.
     Stream(usize, usize),
     Flex(Options),
-    /// Round trips.
-    Spin(u64),
+    /// Round trips; whether each side waits in epoll_wait(2) before it reads.
+    Spin(u64, bool),
+    /// Bytes of a message, and messages to a reader that polls.
+    Polled(usize, u64),
+    /// Messages through an epoll set.
+    Set(Members, u64),
     /// Bytes to a sleeper, and us before each; whether to measure a pipe of the kernel's in turn with it.
     Sleep(usize, u64, bool),
     /// Starts of nothing.
@@ -51,7 +56,12 @@ impl Work {
                     o.write as u64,
                 ],
             ),
-            Work::Spin(trips) => ("spin", vec![trips]),
+            Work::Spin(trips, told) => ("spin", vec![trips, u64::from(told)]),
+            Work::Polled(size, messages) => ("polled", vec![size as u64, messages]),
+            Work::Set(m, messages) => {
+                let all = [m.members as u64, m.active as u64, u64::from(m.plain)];
+                ("set", [&all[..], &[messages]].concat())
+            }
             Work::Sleep(wakes, pause, both) => {
                 ("sleep", vec![wakes as u64, pause, u64::from(both)])
             }
@@ -81,7 +91,16 @@ impl Work {
                 read: size(read)?,
                 write: size(write)?,
             }),
-            ("spin", &[trips]) => Work::Spin(trips),
+            ("spin", &[trips, told]) => Work::Spin(trips, told == 1),
+            ("polled", &[bytes, messages]) => Work::Polled(size(bytes)?, messages),
+            ("set", &[members, active, plain, messages]) => Work::Set(
+                Members {
+                    members: size(members)?,
+                    active: size(active)?,
+                    plain: plain == 1,
+                },
+                messages,
+            ),
             ("sleep", &[wakes, pause, both]) => Work::Sleep(size(wakes)?, pause, both == 1),
             ("nothing", &[runs]) => Work::Nothing(size(runs)?),
             _ => return None,
@@ -93,10 +112,17 @@ impl Work {
         match *self {
             Work::Fifo(c, runs) => c.bytes() * runs.count as u64,
             Work::Stream(_, total) => total as u64,
-            Work::Spin(trips) => 2 * trips,
+            Work::Spin(trips, _) => 2 * trips,
+            Work::Polled(size, messages) => size as u64 * messages,
+            Work::Set(m, messages) => m.bytes(messages),
             Work::Sleep(wakes, ..) => wakes as u64,
             Work::Flex(_) | Work::Nothing(_) => 0,
         }
+    }
+
+    /// Whether there are pipes whose bytes may be carried.
+    pub fn is_by_pipes(&self) -> bool {
+        !matches!(self, Work::Set(Members { plain: true, .. }, _))
     }
 }
 
@@ -133,7 +159,9 @@ impl Job {
             Work::Fifo(cell, runs) => fifo::work(kind, cpus, cell, runs),
             Work::Stream(chunk, total) => bw_pipe::work(kind, cpus, chunk, total),
             Work::Flex(options) => pipeflex::work(kind, cpus, options),
-            Work::Spin(trips) => lat_pipe::spin(kind, cpus, trips),
+            Work::Spin(trips, told) => lat_pipe::spin(kind, cpus, trips, told),
+            Work::Polled(size, messages) => work::polled(cpus, size, messages),
+            Work::Set(members, messages) => work::messages(cpus, members, messages),
             Work::Sleep(wakes, pause, both) => {
                 let kinds = [kind, Kind::Pipe];
                 lat_pipe::sleep(&kinds[..1 + usize::from(both)], cpus, wakes, pause)
@@ -199,7 +227,17 @@ mod tests {
             ),
             Work::Stream(4096, 1 << 20),
             Work::Flex(flex),
-            Work::Spin(10),
+            Work::Spin(10, false),
+            Work::Spin(10, true),
+            Work::Polled(64, 9),
+            Work::Set(
+                Members {
+                    members: 10,
+                    active: 2,
+                    plain: true,
+                },
+                8,
+            ),
             Work::Sleep(5, 200, false),
             Work::Sleep(5, 200, true),
             Work::Nothing(3),
