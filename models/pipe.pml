@@ -9,8 +9,9 @@
  * death of an owner (tests/conformance/kill.c), policy.
  *
  * Parameters: NW writers, NR readers, N units of each writer in messages of at most MSG, HANDBACK=1 adds a process
- * that hands the channel back once, at any time, SUSPEND=1 makes that an exec's (it may be opened again). SPILL=1: then
- * the kernel's pipe takes no more than LANE units, and a spiller writes the rest.
+ * that hands the channel back once, at any time, SUSPEND=1 makes that an exec's (it may be opened again). SPLICE=1: it
+ * moves a unit out of lane and one into it meanwhile, which tail does not count. SPILL=1: then the kernel's pipe takes
+ * no more than LANE units, and a spiller writes the rest.
  * Bugs, as controls: BUG_WOKEN (wake before WOKEN is set), BUG_ARM (arm without looking at lane's place),
  * BUG_FIRST (publish the rest of a waking write before lane is written), BUG_REST (the rest of a write that was begun in
  * the ring goes to lane uncounted), BUG_PUMP (hand back without pumping), BUG_PLACE (WOKEN before the place), BUG_FOREVER (a reader takes the bypass while the
@@ -19,7 +20,7 @@
  * the old), BUG_FULL
  * (overflow into lane without WOKEN), BUG_EMPTY (take lane for empty while a writer is inside the lock), BUG_OVERTAKE (a writer does
  * not wait for a spiller), BUG_GAP (the channel is closed first, and the lock given to the spiller then), BUG_HEAD (a spiller leaves the
- * head where it was).
+ * head where it was), BUG_PENDING (an opener does not look under the lock whether a splice is under way).
  */
 #ifndef NW
 #define NW 1
@@ -41,6 +42,9 @@
 #endif
 #ifndef SUSPEND
 #define SUSPEND 0
+#endif
+#ifndef SPLICE
+#define SPLICE 0
 #endif
 #ifndef OPEN_AT_START
 #define OPEN_AT_START 0
@@ -117,16 +121,17 @@ byte ring[CAP2];
 chan lane = [8] of { byte };
 bool forever = false;
 byte pending = 0;
-byte writers = NW;
+byte writers = NW + SPLICE;
 byte taken = 0;
+#define ALL (NW * N + SPLICE)
 #if STAY
-#define AT_END (taken == NW * N)
+#define AT_END (taken == ALL)
 #else
 #define AT_END (writers == 0)
 #endif
 /* What the spiller is to write. */
 byte spill_at, spill_to;
-byte next[NW];
+byte next[NW + SPLICE];
 
 /* By edge, each write into lane is an event of the kernel's. */
 #if EDGE
@@ -473,7 +478,7 @@ next_look:
        skip
     od;
     if
-    :: eof -> assert(taken == NW * N)
+    :: eof -> assert(taken == ALL)
     :: else -> goto again
     fi;
 finished:
@@ -511,7 +516,11 @@ message:
                 cas(tail, t, SET_LOCK(t, me), ok);
                 if
                 :: !ok -> goto again
+#ifndef BUG_PENDING
                 :: pending != 0 || forever -> unlock(); goto again
+#else
+                :: forever -> unlock(); goto again
+#endif
                 :: else
                 fi;
                 /* A reader on its way out is waited for, or the opening is given up. */
@@ -693,6 +702,15 @@ proctype poller(byte me) {
 #if SUSPEND
     pending = 1;
     hand_back(false);
+#if SPLICE
+    if
+    :: atomic { len(lane) > 0 -> assert(CLOSED(tail)); lane?v; leaves(v) }
+    :: skip
+    fi;
+    /* spiller::wait */
+    !SPILLED(tail);
+    atomic { assert(CLOSED(tail)); into_lane(NW * 16); writers-- };
+#endif
     pending = 0
 #else
     hand_back(true)

@@ -34,6 +34,16 @@ explained sh -c "cat zeros | $python polls.py"
 has "polled" "$said" "python3 polls its pipes"
 hasnt "polled" "$said" "none by the kernel"
 hasnt "polled" "$said" ", 100 %"
+# What one splice moves is the kernel's; what comes later is carried again.
+cat >splices.py <<'P'
+import os
+for _ in range(1000): os.read(0, 4096)
+os.splice(0, os.pipe()[1], 4096)
+while os.read(0, 65536): pass
+P
+explained sh -c "cat zeros | $python splices.py"
+has "spliced" "$said" "python3 uses splice or the like"
+is "spliced: most is carried" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 30000000) }' said)" 1
 # xargs only asks which descriptors are open: no reason to hand back, and none is told.
 explained sh -c 'seq 100 | xargs -n 50 echo | cat'
 hasnt "asked by xargs" "$said" "polls its pipes"

@@ -69,7 +69,7 @@ pub struct Entry {
     pub counts: Counts,
     /// Whether every byte that the kernel had was counted.
     pub is_exact: bool,
-    /// Reads and writes that were seen, and whose bytes were not counted.
+    /// Reads, writes and calls such as splice that were seen, and whose bytes were not counted.
     pub calls: u32,
     pub cause: Option<Cause>,
 }

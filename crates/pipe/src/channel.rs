@@ -50,7 +50,7 @@ pub struct Facts {
     /// Its part of the header's `promised`.
     pub promised: AtomicU32,
     pub intent: AtomicU64,
-    /// Reads and writes that were let pass to the kernel as they stood: what they moved was not counted.
+    /// Reads, writes and calls such as splice that went to the kernel as they stood: what they moved was not counted.
     pub left: AtomicU32,
     /// 1: it has passed through (pass_through.rs): calls were not counted.
     pub passed: AtomicU32,
@@ -511,7 +511,7 @@ impl Channel {
             side[1].store(now[1] | OTHERS, Relaxed);
         }
     }
-    /// Program `name` is about to make the channel the kernel's for good.
+    /// Program `name` is about to make the channel the kernel's, for good or for one call.
     pub fn blame(&self, name: [u64; 2]) {
         let culprit = &self.readers.0.names.culprit;
         for (to, n) in culprit.iter().zip(name) {

@@ -134,7 +134,7 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         lock::unlock(me, ch);
         return true;
     }
-    if why == Reason::SecondReader {
+    if matches!(why, Reason::SecondReader | Reason::Splice) {
         policy::open_later(ch, why);
     }
     let r = lock::hold(me, ch, Head::SPILLS);

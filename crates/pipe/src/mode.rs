@@ -12,8 +12,8 @@
 //! | any | `Kernels` | `keep_closed`, once it is closed and nobody has the lock |
 //!
 //! Invariant: the tail alone says `Open`, and each change of that is one compare-and-swap. What only forbids an opening
-//! (`forever`; `pending`, for an exec under way; `full`, for a writer that was told EAGAIN) is set before a look at the
-//! tail (E5), and an opener looks again under the lock.
+//! (`forever`; `pending`, for an exec or a splice under way; `full`, for a writer that was told EAGAIN) is set before a
+//! look at the tail (E5), and an opener looks again under the lock.
 //! Not here: when to change (policy.rs), and what is moved.
 use crate::Caller;
 use crate::channel::Channel;
@@ -57,8 +57,8 @@ impl Channel {
     pub fn is_kernels(&self) -> bool {
         self.forever() && Mode::of(self.tail(), true) == Mode::Kernels
     }
-    /// Whether something forbids to open it for now: an exec, or a writer that was told that the pipe is full and finds it
-    /// full until somebody has read.
+    /// Whether something forbids to open it for now: an exec, a splice, or a writer that was told that the pipe is full
+    /// and finds it full until somebody has read.
     pub(crate) fn is_hindered(&self) -> bool {
         let f = &self.facts.0;
         f.pending.load(Relaxed) != 0 || f.full.load(Relaxed) != 0

@@ -34,6 +34,8 @@ const HOT_OPS: u64 = 16;
 const ALONE: u32 = 1024;
 /// Wake-ups in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
+/// Calls that move bytes themselves, and after which a channel may open again whatever it has carried.
+const FEW: u32 = 64;
 /// On one CPU, wake-ups that one write which woke nobody makes good; on more of them, all. Who wakes another there may
 /// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little.
 const FLOW: u32 = 4;
@@ -184,13 +186,19 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
     true
 }
 
-/// The ring is being closed because it brought nothing, or because several readers sleep: it takes four times as many
-/// writes to open it again as the last time.
+/// The ring is being closed because it brought nothing, several readers sleep, or a call moves bytes by itself: it takes
+/// four times as many writes to open it again as the last time.
 pub fn open_later(ch: &Channel, why: Reason) {
     let worth = &ch.writer.0.worth;
     let more = worth.load(Relaxed).saturating_mul(4);
     worth.store(more.clamp(1 << 10, 1 << 20), Relaxed);
     ch.facts.0.why.store(why as u8, Relaxed);
+}
+
+/// Whether a channel may open again after a call that moved its bytes itself, where there have been `calls` of those. Each
+/// takes longer than the kernel's own alone; what a ring saves on a page makes that good.
+pub fn may_return(w: &Line<WriterSide>, calls: u32) -> bool {
+    calls <= FEW || w.0.counted() >= u64::from(calls) * PIPE_BUF as u64
 }
 
 /// The tail, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere

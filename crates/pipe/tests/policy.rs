@@ -117,3 +117,20 @@ fn a_long_write_wakes_for_its_worth() {
         assert!(!policy::on_wake(&me, p.ch, 4097));
     }
 }
+
+#[test]
+fn a_channel_that_is_mostly_spliced_stays_the_kernels() {
+    let p = pipe();
+    // Calls so far, bytes that the ring has carried, and whether it may open again.
+    let table = [
+        (64, 0, true),
+        (65, 0, false),
+        (65, 65 * 4096, true),
+        (1000, 65 * 4096, false),
+    ];
+    let w = &p.ch.writer;
+    for (calls, bytes, may) in table {
+        w.0.count(bytes - w.0.counted() as usize);
+        assert_eq!(policy::may_return(w, calls), may, "{calls} {bytes}");
+    }
+}

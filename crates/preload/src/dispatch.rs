@@ -5,7 +5,7 @@
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
-use crate::give_up::{gives_up, is_small};
+use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, exec, fdtable, fifo, io, later, ready, set_wait, sets, sleep, tls,
@@ -219,6 +219,7 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         }
         SLEEP => sleep::end(f),
         set_wait::WAITS => set_wait::end(f),
+        SUSPENDED => resumes(f),
         _ => io::resume(f),
     }
 }

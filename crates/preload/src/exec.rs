@@ -8,10 +8,10 @@ use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, handback, spiller};
+use byway_pipe::{Caller, fifo, handback, policy, spiller};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
     let d = attach::domain()?;
@@ -141,20 +141,47 @@ pub fn enter_image() {
 
 /// The pipes that this process has left for its new image may be carried again.
 fn take_back() {
-    let Some(d) = attach::domain().filter(registry::had_any) else {
+    if !attach::domain().is_some_and(|d| registry::had_any(&d)) {
         return;
-    };
+    }
     let Some(r) = record(process::getpid(), false) else {
         return;
     };
     let n = (r.count.load(Relaxed) as usize).min(EXEC_CHANNELS);
     for c in &r.channels[..n] {
-        if let Some(ch) = Channel::at(d, c.load(Relaxed) as usize) {
-            ch.facts.0.pending.fetch_sub(1, Relaxed);
-        }
+        resume(c.load(Relaxed) as usize);
     }
     r.count.store(0, Relaxed);
     r.pid.store(0, Relaxed);
+}
+
+/// The channel in `slot` may be opened again.
+pub fn resume(slot: usize) {
+    if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, slot)) {
+        ch.facts.0.pending.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Hands one pipe back for a call that moves its bytes itself, if `fd` is one; its slot, for [`resume`] after the call.
+///
+/// The tail does not count that call, so nobody may open the channel meanwhile.
+pub fn suspend(fd: usize, why: Reason) -> Option<usize> {
+    let slot = fdtable::channel(fd)?;
+    let ch = Channel::at(attach::domain()?, slot)?;
+    let calls = ch.facts.0.left.fetch_add(1, Relaxed).saturating_add(1);
+    if ch.forever() || !policy::may_return(&ch.writer, calls) {
+        give_up_to_write(fd, why, false);
+        return None;
+    }
+    let me = io::me()?;
+    if ch.facts.0.why.swap(why as u8, Relaxed) != why as u8 {
+        ch.blame(process::name());
+    }
+    // EDGE E5: before the look at the tail, or the lock, that follows.
+    ch.facts.0.pending.fetch_add(1, SeqCst);
+    handback::hand_back(&me, ch, fd, false, why);
+    spiller::wait(&me, ch, fd);
+    Some(slot)
 }
 
 /// Hands one pipe back for good, if `fd` is one.

@@ -1,20 +1,24 @@
-//! Calls that a channel does not carry: what they name is handed back before they run.
+//! Calls that a channel does not carry: what they name is handed back before they run, for good or until they return.
 //!
 //! Invariant: when such a call runs, the bytes and the readiness of each object that it names are the kernel's alone.
 //! On doubt about its arguments the kernel gets them as they are, and says what is wrong.
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
-use crate::entry::{Frame, RUN};
-use crate::{access, asked, class, environment, exec, identity};
+use crate::entry::{DONE, Frame, RUN};
+use crate::{access, asked, class, environment, exec, identity, io};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::Relaxed;
 
+/// In `Frame::kind`.
+pub const SUSPENDED: usize = 23;
+
 /// Hands back what call `f` names. `vfork`: by a vfork child, whose descriptors are not those of the table.
 pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
     match calls::of(f.nr) {
+        Does::HandsBack(args, Reason::Splice) if !vfork => return suspends(f, args),
         Does::HandsBack(args, why) => {
             for &k in args {
                 match why {
@@ -27,6 +31,31 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
         _ => decided(f, vfork),
     }
     RUN
+}
+
+/// A call that moves a pipe's bytes itself: what it names is the kernel's until it returns.
+fn suspends(f: &mut Frame, args: &[usize]) -> u32 {
+    f.vectors = 0;
+    for &k in args {
+        if let Some(slot) = exec::suspend(f.args[k], Reason::Splice) {
+            f.iov[f.vectors].base = slot;
+            f.vectors += 1;
+        }
+    }
+    if f.vectors == 0 {
+        return RUN;
+    }
+    f.want = process::getpid() as usize;
+    io::own(f, SUSPENDED)
+}
+
+/// After that call.
+pub fn resumes(f: &Frame) -> u32 {
+    // A child that a handler has made over the call comes here too, and the mark is its parent's.
+    if f.want == process::getpid() as usize {
+        f.iov[..f.vectors].iter().for_each(|v| exec::resume(v.base));
+    }
+    DONE
 }
 
 fn resigns(why: Reason, vfork: bool) {

@@ -20,7 +20,7 @@ use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// In `Frame::kind`.
-pub const WAITS: usize = 23;
+pub const WAITS: usize = 24;
 /// struct epoll_event: events and data, without a gap.
 const EVENT: usize = 12;
 
