@@ -39,6 +39,17 @@ class Program:
     def here(self, box):
         return all(shutil.which(box.env.get(n.lstrip("$"), n)) for n in self.needs)
 
+    def make(self, box):
+        """Its files."""
+        for name, text in self.files.items():
+            os.makedirs(os.path.dirname(box.path(name)), exist_ok=True)
+            box.write(name, text)
+        if self.setup:
+            assert box.run(f"cd {box.folder} && {self.setup}")[0][0] == 0, "its job could not be made ready"
+
+    def line(self, box):
+        return f"cd {box.folder} || exit; {self.job}"
+
 
 LOOP = "| {} | md5sum"
 PYTHON = "import asyncio, hashlib, ssl, sys\n{}\n" \
@@ -200,12 +211,8 @@ def judged(p, told):
 
 def looked_at(box, p):
     """Runs its job on both; version, verdict, reason."""
-    for name, text in p.files.items():
-        os.makedirs(os.path.dirname(box.path(name)), exist_ok=True)
-        box.write(name, text)
-    if p.setup:
-        assert box.run(f"cd {box.folder} && {p.setup}")[0][0] == 0, "its job could not be made ready"
-    job = f"cd {box.folder} || exit; {p.job}"
+    p.make(box)
+    job = p.line(box)
     plain, said = box.run(job)
     assert plain[0] == 0, f"plain: status {plain[0]}, {said[-300:]}"
     file = box.path(f"{p.name}.json")
