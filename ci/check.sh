@@ -12,6 +12,6 @@ step ci/tags.sh
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 # Those without unit tests stay out; the preload library (no_std) could not be built with a test harness.
-step cargo test --release --workspace --exclude byway-preload --exclude byway-capi --exclude byway-fifo-tests --lib --bins --quiet
+step cargo test --profile tests --workspace --exclude byway-preload --exclude byway-capi --exclude byway-fifo-tests --lib --bins --quiet
 step smoke
 echo "check: all passed in $SECONDS s"

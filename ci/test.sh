@@ -15,12 +15,12 @@ step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 step cargo clippy --release --package byway --features tokio --all-targets --quiet -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
 step ci/semver.sh
-step cargo test --release --workspace --quiet
-step cargo test --release --package byway --features tokio --doc --quiet
-step cargo test --release --package byway --features tokio --test tokio --quiet
+step cargo test --profile tests --workspace --quiet
+step cargo test --profile tests --package byway --features tokio --doc --quiet
+step cargo test --profile tests --package byway --features tokio --test tokio --quiet
 [ "$(cargo run --release --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
 # The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
-step cargo test --release --package byway-mem --features crash --quiet
+step cargo test --profile tests --package byway-mem --features crash --quiet
 step cargo test --package byway-mem --features crash --quiet
 step cargo test --package byway-pipe --quiet
 step ci/loom.sh
