@@ -7,7 +7,7 @@ use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, handback, lock, policy, write};
+use crate::{Caller, Step, handback, lock, policy, spiller, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -116,12 +116,18 @@ pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
         if let Some(out) = of_kernel(me, ch, asked) {
             return out;
         }
-        let Some(room) = Room::look(me, ch, fd) else {
-            if !ch.tail().closed() {
-                return asked();
+        let room = Room::look(me, ch, fd);
+        let t = ch.tail();
+        // A hand-back empties the kernel lane for a moment, or makes it large: that is no room.
+        let is_spilled = ch.head().0 & Head::SPILLS != 0;
+        let room = match room {
+            Some(room) if !t.closed() && !is_spilled => room,
+            None if !t.closed() && !is_spilled => return asked(),
+            _ if spiller::is_at_work(t) => return asked(),
+            _ => {
+                lock::settle(me, ch, fd);
+                continue;
             }
-            lock::settle(me, ch, fd);
-            continue;
         };
         if room.takes_at_once() >= PIPE_BUF as u64 {
             return true;

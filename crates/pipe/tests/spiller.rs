@@ -6,7 +6,7 @@ mod common;
 
 use byway_pipe::reason::Reason;
 use byway_pipe::word::Head;
-use byway_pipe::{clusters, handback, lock, opening, spiller};
+use byway_pipe::{clusters, handback, lock, opening, ready, spiller};
 use byway_sys::errno::{EAGAIN, EPIPE, failed};
 use byway_sys::{file, process};
 use common::{Pipe, me, pipe};
@@ -181,6 +181,7 @@ fn a_reader_goes_on_at_once() {
         assert!(tid != 0 && spiller::is_at_work(p.ch.tail()));
         // What fits is there already; poll(2) without a timeout may ask for it.
         assert!(file::fionread(p.r) >= 65536);
+        assert!(!ready::is_writable(&me(p.d), p.ch, p.w));
         let key = file::identity(p.r).unwrap();
         assert_eq!(descriptors(tid), [format!("pipe:[{}]", key.ino)]);
         let name = || fs::read_to_string(format!("/proc/{tid}/comm")).unwrap();
