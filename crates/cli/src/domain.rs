@@ -26,8 +26,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Threads of a run: `wait`, the service, and who hears of FIFOs that are opened.
-const THREADS: u32 = 3;
+/// Threads of a run: `wait`, the service, one that hears of FIFOs that are opened, and one that looks who has them.
+const THREADS: u32 = 4;
 
 /// A domain that this process has.
 pub struct Run {

@@ -10,36 +10,33 @@ use std::path::{Path, PathBuf};
 /// A descriptor of the FIFO.
 pub struct Holder {
     pub pid: u32,
+    pub key: (u64, u64),
     /// /proc/PID/fd/N
     pub path: PathBuf,
 }
 
-/// Every descriptor of the FIFO that this user may see.
-pub fn of(key: (u64, u64)) -> Vec<Holder> {
+/// Every descriptor of these FIFOs that the processes have which `wants` names.
+pub fn of(keys: &[(u64, u64)], wants: impl Fn(u32) -> bool) -> Vec<Holder> {
     let mut v = Vec::new();
-    each(
-        |_| true,
-        |pid, path, k| {
-            if k == key {
-                v.push(Holder {
-                    pid,
-                    path: path.to_owned(),
-                });
-            }
-        },
-    );
+    if keys.is_empty() {
+        return v;
+    }
+    each(wants, |pid, path, key| {
+        if keys.contains(&key) {
+            v.push(Holder {
+                pid,
+                key,
+                path: path.to_owned(),
+            });
+        }
+    });
     v
-}
-
-/// Whether somebody has the FIFO open.
-pub fn is_held(key: (u64, u64)) -> bool {
-    !of(key).is_empty()
 }
 
 /// Whether only this process has the FIFO.
 pub fn abandoned(dev: u64, ino: u64) -> bool {
     let me = std::process::id();
-    of((dev, ino)).iter().all(|h| h.pid == me)
+    of(&[(dev, ino)], |pid| pid != me).is_empty()
 }
 
 /// When process `pid` started, in ticks since boot (proc_pid_stat(5), field 22).

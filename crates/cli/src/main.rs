@@ -19,6 +19,7 @@
 //   holders     the processes that hold a FIFO
 //   caller      this process as a user of a domain
 //   account     what one channel has carried
+//   tally       how often FIFOs were opened, and by whom
 //   fifo        which FIFOs may be carried
 //   domain      a run's domain: made, described, removed
 //   explain     what a run's pipes have carried
@@ -64,6 +65,7 @@ mod service;
 mod settings;
 mod shim;
 mod stat;
+mod tally;
 mod tell;
 
 fn main() {

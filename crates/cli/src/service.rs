@@ -66,6 +66,7 @@ impl Service {
     /// Five times a second: memory of channels at rest, free memory over the watermark, what the dead held.
     pub fn tend(&mut self, run: &Run, cache: &Path) {
         let d = run.domain;
+        self.fifos.answers();
         self.fifos.prove();
         if self.tended.elapsed() < TURN {
             return;
@@ -146,6 +147,10 @@ impl Run {
         } else {
             h.scan_wanted.load(Ordering::Relaxed)
         };
+        let births = [&h.birth_wanted, &h.birth_done].map(|w| w.load(Ordering::Relaxed));
+        if serves && (births[0] != births[1] || h.drain.load(Ordering::Relaxed) != 0) {
+            return;
+        }
         let waiting = serves && h.prove.load(Ordering::Relaxed) != 0;
         let t = libc::timespec {
             tv_sec: 0,
@@ -181,6 +186,7 @@ impl Run {
             return;
         }
         let u = user(self.domain);
+        let mut fifos = Vec::new();
         for (i, key) in before {
             let ch = Channel::at(self.domain, i);
             // A spiller may hide what it holds, as its maker did.
@@ -188,16 +194,24 @@ impl Run {
                 continue;
             }
             if ch.is_some_and(Channel::is_fifo) {
-                // Nobody may come in between: it is looked for again while nobody can enter or find one.
-                registry::alone(&self.domain, u.who.tid, || {
-                    if !holders::is_held(key) {
-                        self.free(i, key, &u);
-                    }
-                });
+                fifos.push((i, key));
             } else {
                 self.free(i, key, &u);
             }
         }
+        if fifos.is_empty() {
+            return;
+        }
+        // Nobody may come in between: they are looked for again while nobody can enter or find one. One look for all of
+        // them: others wait for its end.
+        registry::alone(&self.domain, u.who.tid, || {
+            let keys: Vec<_> = fifos.iter().map(|f| f.1).collect();
+            let held = holders::of(&keys, |_| true);
+            fifos.retain(|f| held.iter().all(|h| h.key != f.1));
+            for (i, key) in fifos {
+                self.free(i, key, &u);
+            }
+        });
     }
 
     /// Frees slot `i`, if it is still that of the same pipe.

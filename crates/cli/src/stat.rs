@@ -66,6 +66,8 @@ struct RunStats {
     decay_ms: u32,
     band: &'static str,
     direct_from: u32,
+    fifos_counted: u32,
+    fifo_cpu_us: u64,
     classes: Vec<ClassStats>,
     fronts: Vec<FrontStats>,
 }
@@ -166,6 +168,8 @@ fn look(runs: Runs, d: Domain) -> RunStats {
             reclaim::Band::Shrink => "shrink",
         },
         direct_from: h.direct_from.load(Relaxed),
+        fifos_counted: h.counted.load(Relaxed),
+        fifo_cpu_us: h.fifo_us.load(Relaxed),
         classes,
         fronts,
     }
@@ -233,6 +237,11 @@ fn print(s: &RunStats, cpus: bool) {
             size(c.events.bytes_given_back as usize),
         );
     }
+    let ms = s.fifo_cpu_us as f64 / 1000.0;
+    println!(
+        "FIFOs: {} whose opens are counted; {ms:.1} ms of CPU time for who holds them",
+        s.fifos_counted
+    );
     if cpus {
         for f in &s.fronts {
             let name = if f.shared {

@@ -239,6 +239,13 @@ impl Domain {
         unsafe { &*(at as *const Departure) }
     }
 
+    /// Place `i` of the table of FIFOs' opens.
+    pub fn opening(&self, i: usize) -> &'static Opening {
+        let at = self.base + OPENINGS_AT + i % OPENINGS * size_of::<Opening>();
+        // SAFETY: inside the mapping, aligned to 16; only atomics.
+        unsafe { &*(at as *const Opening) }
+    }
+
     /// Place `i` of the participants' table.
     pub fn participant(&self, i: usize) -> &'static AtomicU32 {
         let at = self.base + PARTS_AT + i % PARTICIPANTS * 4;

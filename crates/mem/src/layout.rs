@@ -12,6 +12,7 @@
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
 //! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B
 //! DEPARTURES_AT programs that took no part    DEPARTURES x 192 B
+//! OPENINGS_AT  opens of FIFOs by participants     OPENINGS x 16 B
 //! SLABS_AT     slab table          384 B each
 //!              channel slots       CHANNELS x 512 B                    up to here reserved when the domain is made
 //!              more of them        up to CHANNELS_MOST                 a page at a time, when first used
@@ -24,7 +25,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 22;
+pub const VERSION: u32 = 23;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -40,6 +41,7 @@ pub const MEMBERS: usize = 64;
 pub const DEPARTURES: usize = 42;
 /// Processes share these words by their ids.
 pub const FAMILIES: usize = 64;
+pub const OPENINGS: usize = 2048;
 
 /// The arena is counted in units of one mbuf.
 pub const UNIT: usize = 256;
@@ -67,7 +69,8 @@ pub const EXECS_AT: usize = COUNTERS_AT + 16384;
 pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
 pub const THREAD_SLOTS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
 pub const DEPARTURES_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
-pub const SLABS_AT: usize = DEPARTURES_AT + DEPARTURES * size_of::<Departure>();
+pub const OPENINGS_AT: usize = DEPARTURES_AT + DEPARTURES * size_of::<Departure>();
+pub const SLABS_AT: usize = OPENINGS_AT + OPENINGS * size_of::<Opening>();
 
 /// Where the parts lie whose place depends on the number of slabs.
 #[derive(Clone, Copy)]
@@ -207,6 +210,22 @@ pub struct Header {
     /// Cycle count of the next look whether the service lives.
     pub service_look: AtomicU64,
     pub fifo_lock: AtomicU32,
+    /// FIFOs whose opens the service counts, and how often it has read all that the kernel told of them (crate pipe, fifo_opens.rs).
+    pub counted: AtomicU32,
+    pub drains: AtomicU32,
+    /// Raised when it is to read once more.
+    pub drain: AtomicU32,
+    /// CPU time that the service has spent on FIFOs, us.
+    pub fifo_us: AtomicU64,
+    /// A FIFO that is being made: the thread that has the right to ask, its process, and that process's descriptors of
+    /// the folder and, less one, of the FIFO (0: not there yet), and the FIFO's channel slot. Requests and answers are counted.
+    pub birth_lock: AtomicU32,
+    pub birth_pid: AtomicU32,
+    pub birth_folder: AtomicU32,
+    pub birth_fd: AtomicU32,
+    pub birth_slot: AtomicU32,
+    pub birth_wanted: AtomicU32,
+    pub birth_done: AtomicU32,
     /// Objects whose verdicts are wanted: of process `scan_pid` the file behind descriptor `scan_fd` less one, or with
     /// 0 all that it has mapped as code. The thread that asks has the lock; requests and answers are counted.
     /// `scan_missed` is a request that was not answered in time.
@@ -386,6 +405,14 @@ pub struct Departure {
     pub path: [AtomicU64; DEPARTURE_PATH / 8],
 }
 
+/// What one process has said of its opens of one FIFO (crate pipe, fifo_opens.rs).
+#[repr(C)]
+pub struct Opening {
+    /// The FIFO's channel slot and the process; 0: free; 1: being filled.
+    pub key: AtomicU64,
+    pub value: AtomicU64,
+}
+
 /// Bytes of a path that a departure keeps.
 pub const DEPARTURE_PATH: usize = 160;
 
@@ -394,6 +421,7 @@ const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<ExecRecord>() == 64);
     assert!(size_of::<Departure>() == 192 && MEMBERS <= 64);
+    assert!(size_of::<Opening>() == 16 && OPENINGS_AT.is_multiple_of(16));
     assert!(size_of::<Middle>() <= 8192);
     assert!(size_of::<Front>() == FRONT_STRIDE);
     assert!((CPUS + LOCKED) * FRONT_STRIDE <= 8192);

@@ -59,6 +59,8 @@ pub const ROWS: &[Row] = &[
          or in a new pid name space: the process resigns"),
     row(&[(EXECVE, "execve"), (EXECVEAT, "execveat")], ALWAYS, "handed back; carried again when the new image has attached"),
     row(&[(EXIT, "exit"), (EXIT_GROUP, "exit_group"), (WAIT4, "wait4"), (WAITID, "waitid")], ALWAYS, "the kernel's own; writers look whether a reader has gone"),
+    row(&[(OPEN, "open"), (OPENAT, "openat"), (MKNOD, "mknod"), (MKNODAT, "mknodat")], ALWAYS,
+        "the kernel's own; of a FIFO the run's service is told (docs/fifo.md)"),
     row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; with a handler no wait spins that it could interrupt"),
     row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; a library's rewritten text is mapped in its place. Code that cannot be proven, or that is made by a runtime which is not known \
          (ADR 24): the process resigns"),

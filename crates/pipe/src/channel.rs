@@ -75,6 +75,8 @@ pub struct ReaderSide {
     pub waits: AtomicU64,
     /// Bytes that reads of the kernel's have brought.
     pub kernel: AtomicU64,
+    /// Of a FIFO: since which of its reads the service counts its opens (fifo_opens.rs); 0: it does not.
+    pub counted_from: AtomicU32,
 }
 
 /// The head, and on its line, because both are looked at together, the record lock. Then what is written once and told
@@ -289,6 +291,8 @@ pub enum Holders {
     Asked = 2,
     /// All take part, and the service watches who else opens it.
     Known = 3,
+    /// The same since it was made; no participant need have read from it yet.
+    Born = 4,
 }
 
 /// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
@@ -373,6 +377,7 @@ impl Channel {
         }
         self.reader.0.gain.store(wait::NO_GAIN, Relaxed);
         self.reader.0.lines.store(0, Relaxed);
+        self.reader.0.counted_from.store(0, Relaxed);
         for e in &self.table.0 {
             e.store(0, Relaxed);
         }
@@ -468,6 +473,7 @@ impl Channel {
             0 => true,
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
+            4 => self.was_read(),
             // No participant has read from it yet. The service would refuse, and look again only some milliseconds later.
             1 if !self.was_read() => false,
             1 => {

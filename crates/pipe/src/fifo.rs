@@ -98,6 +98,7 @@ pub fn begin(ch: &Channel, fd: usize) {
     intend(ch, 0, 0);
     biased_lock::forget(ch);
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
+    ch.reader.0.counted_from.store(0, Relaxed);
     let mut t = ch.tail();
     while let Err(now) = ch.cas_tail(t, t.nobody().with_lock(0).without(Tail::WOKEN)) {
         t = now;

@@ -83,7 +83,7 @@ pub fn pull_up(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     if ch.tail().sleepers() != 0 || !lock::try_hold(me, ch, r, Head::READS_LANE) {
         return false;
     }
-    let tmp = ch.lane(fd).reopen();
+    let tmp = ch.lane(fd).reopen(me);
     let done = tmp.is_ok_and(|tmp| pump_locked(me, ch, *tmp, r));
     lock::release(me, ch, r);
     done
@@ -154,7 +154,7 @@ fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     while lane.is_ours() {
         // Nothing to move: no reopening. For a moment it would be the writer, or the reader, for whom somebody waits in
         // open(2).
-        let tmp = if empty { Err(0) } else { lane.reopen() };
+        let tmp = if empty { Err(0) } else { lane.reopen(me) };
         let why = match tmp {
             Ok(tmp) => {
                 spill_by(me, ch, *tmp, Some(tmp), r);
@@ -181,7 +181,7 @@ fn spill_elsewhere(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let me = Caller { rseq: false, ..*me };
     table::with_own(|| {
         file::close(fd);
-        if let Ok(tmp) = ch.lane(fd).reopen_of(me.tid) {
+        if let Ok(tmp) = ch.lane(fd).reopen_of(&me) {
             spill_by(&me, ch, *tmp, Some(tmp), r);
             done = true;
         }
@@ -262,7 +262,7 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
             let t = ch.tail();
             let pos = if t.closed() { r } else { t.wide(r) };
             let moved = held.saturating_sub(now);
-            let tmp = lane.reopen();
+            let tmp = lane.reopen(me);
             if let Some(ring) = ch.ring(&me.domain) {
                 let from = tmp.as_ref().map_or(lane, |tmp| **tmp);
                 let got = moved + from.pull(ring, pos + moved as u64, held - moved);

@@ -4,8 +4,10 @@
 //! nothing is remembered. Only a `Reopened` owns its descriptor.
 //! Not here: when the lane is read or written, and what its bytes are (read.rs, write.rs, wake.rs, handback.rs); the
 //! side pipes of a hand-back among outsiders (outsider.rs).
+use crate::Caller;
 use crate::channel::Channel;
 use crate::copy::Iov;
+use crate::fifo_opens;
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring};
 use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
 use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
@@ -76,14 +78,19 @@ impl<'a> Lane<'a> {
     }
 
     /// The same pipe, opened for both directions.
-    pub fn reopen(self) -> Result<Reopened<'a>, Ret> {
-        self.reopened(file::reopen(self.fd))
+    pub fn reopen(self, me: &Caller) -> Result<Reopened<'a>, Ret> {
+        self.reopened(me, || file::reopen(self.fd))
     }
-    /// As [`Lane::reopen`], where thread `tid` has the descriptor and the caller has a table of its own.
-    pub fn reopen_of(self, tid: u32) -> Result<Reopened<'a>, Ret> {
-        self.reopened(file::reopen_of(tid, self.fd))
+    /// As [`Lane::reopen`], where the caller has a table of its own, and its thread has the descriptor.
+    pub fn reopen_of(self, me: &Caller) -> Result<Reopened<'a>, Ret> {
+        self.reopened(me, || file::reopen_of(me.tid, self.fd))
     }
-    fn reopened(self, fd: Ret) -> Result<Reopened<'a>, Ret> {
+    fn reopened(self, me: &Caller, open: impl FnOnce() -> Ret) -> Result<Reopened<'a>, Ret> {
+        let begun = fifo_opens::begin(&me.domain);
+        let fd = open();
+        if let Some(begun) = begun.filter(|_| !failed(fd)) {
+            fifo_opens::opened(&me.domain, self.ch, begun);
+        }
         if failed(fd) {
             return Err(fd);
         }

@@ -30,6 +30,7 @@ pub mod copy;
 pub mod cursor;
 pub mod fast_path;
 pub mod fifo;
+pub mod fifo_opens;
 pub mod handback;
 pub mod inline_payload;
 pub mod lane;

@@ -67,7 +67,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if !lane.is_ours() {
         return false;
     }
-    let Ok(tmp) = lane.reopen() else {
+    let Ok(tmp) = lane.reopen(me) else {
         ch.keep_closed();
         ch.facts.0.why.store(Reason::Control as u8, Relaxed);
         return false;

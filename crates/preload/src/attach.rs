@@ -13,6 +13,7 @@ use crate::{class, environment, exec, io, later, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{departures, participants};
+use byway_pipe::fifo_opens;
 use byway_pipe::reason::Reason;
 use byway_sys::{file, process};
 use core::arch::global_asm;
@@ -90,6 +91,7 @@ pub fn stop() {
     ACTIVE.store(false, Relaxed);
     class::forget();
     let Some(d) = domain() else { return };
+    fifo_opens::settle(&d);
     participants::leave(&d, process::getpid());
     if io::THREADS.load(Relaxed) || io::HANDLERS.load(Relaxed) {
         // Another thread, or the call that a handler has interrupted, may be on its way out of it.

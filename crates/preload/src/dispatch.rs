@@ -8,11 +8,13 @@ use crate::environment::{self, Copy};
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
-    access, attach, class, exec, fdtable, fifo, io, later, ready, set_wait, sets, sleep, tls,
+    access, attach, class, exec, fdtable, fifo, io, later, new_fifo, ready, set_wait, sets, sleep,
+    tls,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
 use byway_pipe::channel::Channel;
+use byway_pipe::fifo_opens;
 use byway_pipe::reason::Reason;
 use byway_sys::errno::{ENOENT, failed};
 use byway_sys::syscall::{call6, nr};
@@ -21,6 +23,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const EPOCH: usize = 20;
 const EXEC: usize = 21;
+const OPENED: usize = 25;
 
 const AT_FDCWD: usize = -100isize as usize;
 
@@ -64,6 +67,8 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         }
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => forks(f),
         nr::EXECVE | nr::EXECVEAT => execs(f),
+        nr::OPEN | nr::OPENAT => opens(f),
+        nr::MKNOD | nr::MKNODAT => new_fifo::makes(f),
         nr::RT_SIGACTION => {
             handler(a0, a1);
             RUN
@@ -220,8 +225,21 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         SLEEP => sleep::end(f),
         set_wait::WAITS => set_wait::end(f),
         SUSPENDED => resumes(f),
+        OPENED => {
+            fifo::opened(f.result, fifo_opens::Begun(f.done as u32));
+            DONE
+        }
         _ => io::resume(f),
     }
+}
+
+/// open(2) and openat(2): while the service counts opens, this one's may be of a FIFO.
+fn opens(f: &mut Frame) -> u32 {
+    let Some(begun) = attach::domain().and_then(|d| fifo_opens::begin_apart(&d)) else {
+        return RUN;
+    };
+    f.done = begun.0 as usize;
+    same(f, OPENED)
 }
 
 /// The same call, with a word afterwards.
@@ -335,12 +353,15 @@ fn vfork_child(f: &mut Frame) -> u32 {
             RUN
         }
         nr::EXECVE | nr::EXECVEAT => execs(f),
+        nr::OPEN | nr::OPENAT => opens(f),
         nr::CLOSE | nr::DUP2 | nr::DUP3 | nr::CLOSE_RANGE | nr::EXIT | nr::EXIT_GROUP => {
             moved();
             RUN
         }
         nr::PIPE
         | nr::PIPE2
+        | nr::MKNOD
+        | nr::MKNODAT
         | nr::RT_SIGACTION
         | nr::MMAP
         | nr::MPROTECT

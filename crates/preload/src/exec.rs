@@ -8,7 +8,7 @@ use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, handback, policy, spiller};
+use byway_pipe::{Caller, fifo, fifo_opens, handback, policy, spiller};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -44,6 +44,8 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
 pub fn leave_image() {
     let Some(d) = attach::domain() else { return };
     let pid = process::getpid();
+    // Before it leaves: a look in between would find an outsider.
+    fifo_opens::settle(&d);
     participants::leave(&d, pid);
     // A walk over the descriptors costs a short program a twentieth of its time.
     if !registry::had_any(&d) && !family::has_sets() {

@@ -8,8 +8,10 @@ use crate::{attach, fdtable, io};
 use byway_mem::domain::Domain;
 use byway_mem::{participants, registry};
 use byway_pipe::channel::{Channel, Holders};
+use byway_pipe::fifo_opens::{self, Begun};
 use byway_pipe::{birth, fifo};
-use byway_sys::file::Ident;
+use byway_sys::errno::{Ret, failed};
+use byway_sys::file::{self, Ident};
 use byway_sys::process;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -77,6 +79,31 @@ pub fn closes_all(first: usize, last: usize) {
     if USED.load(Relaxed) {
         (first..=last.min(fdtable::FDS - 1)).for_each(closes);
     }
+}
+
+/// Says that this process has opened `fd`, if that is a FIFO whose opens are counted.
+pub fn opened(fd: Ret, begun: Begun) {
+    let (false, Some(d)) = (failed(fd), attach::domain()) else {
+        return;
+    };
+    if let Some(id) = file::identity(fd as usize).filter(|id| id.fifo)
+        && let Some(i) = registry::find(d, id.dev, id.ino)
+        && let Some(ch) = Channel::at(d, i)
+        && ch.is_fifo()
+    {
+        fifo_opens::opened(&d, ch, begun);
+    }
+}
+
+/// Enters the FIFO behind `fd`, which has just been made and which nobody need have opened: its channel slot.
+pub fn born(d: Domain, fd: usize) -> Option<usize> {
+    let id = file::identity(fd).filter(|id| id.fifo)?;
+    registry::alone(&d, process::gettid(), || {
+        let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
+        let ch = Channel::at(d, i)?;
+        fifo::begin(ch, fd);
+        ch.is_fifo().then_some(i)
+    })
 }
 
 fn enter(d: Domain, fd: usize, id: Ident) -> Option<usize> {

@@ -23,6 +23,7 @@ mod handover;
 mod identity;
 mod io;
 mod later;
+mod new_fifo;
 mod objects;
 mod ready;
 mod request;

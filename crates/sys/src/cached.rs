@@ -4,7 +4,7 @@
 //! Not here: what lies behind the head (crates/cli/src/rewrite/image.rs).
 
 /// Of what the rewriter does and of how it lays a file out: one digit.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// What a file's name ends with.
 pub const SUFFIX: [u8; 3] = [b'.', b'v', b'0' + VERSION as u8];
 /// What a file begins with.

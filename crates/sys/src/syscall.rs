@@ -92,6 +92,8 @@ pub mod nr {
     pub const EPOLL_PWAIT2: usize = 441;
     pub const WAITID: usize = 247;
     pub const OPENAT: usize = 257;
+    pub const MKNOD: usize = 133;
+    pub const MKNODAT: usize = 259;
     pub const PSELECT6: usize = 270;
     pub const PPOLL: usize = 271;
     pub const UNSHARE: usize = 272;

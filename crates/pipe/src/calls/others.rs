@@ -12,8 +12,8 @@ pub const LEAVE_ALONE: &[(usize, &str)] = &[
     (75, "fdatasync"), (77, "ftruncate"), (78, "getdents"), (81, "fchdir"), (91, "fchmod"), (93, "fchown"),
     (138, "fstatfs"), (187, "readahead"), (190, "fsetxattr"), (193, "fgetxattr"), (196, "flistxattr"),
     (199, "fremovexattr"), (214, "epoll_ctl_old"), (215, "epoll_wait_old"), (217, "getdents64"), (221, "fadvise64"),
-    (254, "inotify_add_watch"), (255, "inotify_rm_watch"), (257, "openat"), (258, "mkdirat"),
-    (259, "mknodat"), (260, "fchownat"), (261, "futimesat"), (262, "newfstatat"), (263, "unlinkat"),
+    (254, "inotify_add_watch"), (255, "inotify_rm_watch"), (258, "mkdirat"),
+    (260, "fchownat"), (261, "futimesat"), (262, "newfstatat"), (263, "unlinkat"),
     (264, "renameat"), (265, "linkat"), (266, "symlinkat"), (267, "readlinkat"), (268, "fchmodat"),
     (269, "faccessat"), (277, "sync_file_range"), (280, "utimensat"), (282, "signalfd"),
     (285, "fallocate"), (286, "timerfd_settime"), (287, "timerfd_gettime"), (288, "accept4"), (289, "signalfd4"),
@@ -31,7 +31,7 @@ pub const LEAVE_ALONE: &[(usize, &str)] = &[
 /// They name no descriptor that could be a pipe's.
 #[rustfmt::skip]
 pub const NAME_NONE: &[(usize, &str)] = &[
-    (2, "open"), (4, "stat"), (6, "lstat"), (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (21, "access"),
+    (4, "stat"), (6, "lstat"), (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (21, "access"),
     (24, "sched_yield"), (26, "msync"), (27, "mincore"), (28, "madvise"), (29, "shmget"), (31, "shmctl"),
     (34, "pause"), (35, "nanosleep"), (36, "getitimer"), (37, "alarm"), (38, "setitimer"), (39, "getpid"),
     (41, "socket"), (53, "socketpair"), (62, "kill"), (63, "uname"), (64, "semget"), (65, "semop"), (66, "semctl"),
@@ -42,7 +42,7 @@ pub const NAME_NONE: &[(usize, &str)] = &[
     (103, "syslog"), (104, "getgid"), (107, "geteuid"), (108, "getegid"), (109, "setpgid"), (110, "getppid"),
     (111, "getpgrp"), (112, "setsid"), (115, "getgroups"), (116, "setgroups"), (118, "getresuid"), (120, "getresgid"),
     (121, "getpgid"), (124, "getsid"), (125, "capget"), (126, "capset"), (127, "rt_sigpending"),
-    (128, "rt_sigtimedwait"), (129, "rt_sigqueueinfo"), (130, "rt_sigsuspend"), (132, "utime"), (133, "mknod"),
+    (128, "rt_sigtimedwait"), (129, "rt_sigqueueinfo"), (130, "rt_sigsuspend"), (132, "utime"),
     (134, "uselib"), (135, "personality"), (136, "ustat"), (137, "statfs"), (139, "sysfs"), (140, "getpriority"),
     (141, "setpriority"), (142, "sched_setparam"), (143, "sched_getparam"), (144, "sched_setscheduler"),
     (145, "sched_getscheduler"), (146, "sched_get_priority_max"), (147, "sched_get_priority_min"),
