@@ -117,7 +117,7 @@ fn fork(f: impl FnOnce() -> Result<(), Failure>) -> io::Result<i32> {
 ///
 /// # Errors
 /// The machine gives no process.
-pub fn keeper() -> io::Result<()> {
+pub fn holder() -> io::Result<()> {
     fork(|| {
         loop {
             // SAFETY: no arguments.

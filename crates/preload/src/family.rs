@@ -1,4 +1,4 @@
-//! Whose an epoll set is: made by this process and used by no other, or inherited over a fork.
+//! Which process an epoll set belongs to: it was made by this one and is used by no other, or has come over a fork.
 //!
 //! Invariant: a set that another process has begun to use, or may use from an exec on, is not this process's alone from
 //! the next look on; and a set that was inherited never is.

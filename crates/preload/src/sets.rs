@@ -1,6 +1,6 @@
 //! The epoll sets that this process has made, with the carried pipes in each: epoll_ctl(2).
 //!
-//! A set stays the kernel's, and so does every registration in it. What is kept here are the pipes of which the kernel
+//! A set stays the kernel's, and so does every registration in it. Here are the pipes of which the kernel
 //! alone would not tell all: they are armed while a call waits for the set (set_wait.rs).
 //! Invariant: a carried pipe is in a set only if the set is known here, by one number and in this process alone, and has
 //! the pipe on its list. Where that ends (dup, fork, exec, a set in a set, a set that is polled or passed on, edges,
@@ -301,9 +301,7 @@ pub fn creates(f: &mut Frame) -> u32 {
 /// epoll_ctl(2).
 pub fn changes(f: &mut Frame) -> u32 {
     let [set, op, fd, at, ..] = f.args;
-    if fdtable::set(fd).is_some() {
-        leaves(fd);
-    }
+    leaves(fd);
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
     let Some(slot) = fdtable::channel(fd) else {
@@ -400,8 +398,11 @@ fn makes_list(fd: usize) -> Option<(Caller, usize)> {
     None
 }
 
-/// Set `fd` is about to be reached in another way than by its number and these calls.
+/// Set `fd`, if it is one, is about to be reached in another way than by its number and these calls.
 pub fn leaves(fd: usize) {
+    if fdtable::set(fd).is_none() {
+        return;
+    }
     match (owned(fd), io::me()) {
         (Some(Some(i)), Some(me)) => {
             if let Some(mut list) = lock(&me, i).filter(|l| l.fd == fd as u32 + 1) {

@@ -27,7 +27,7 @@ const WARM: u64 = 10;
 impl Members {
     /// Descriptors that a worker needs for it.
     pub fn descriptors(self) -> usize {
-        // Of half of the pipes the write ends are a keeper's.
+        // Of half of the pipes the write ends are a third process's.
         let ends = if self.plain { 2 } else { 3 };
         self.members * ends / 2 + OTHERS
     }
@@ -53,7 +53,7 @@ impl Members {
         let mut all = vec![];
         for i in 0..self.members {
             if i == self.members / 2 && self.active < self.members && !self.plain {
-                self.leave_to_keeper(&all)?;
+                self.leave_to_holder(&all)?;
             }
             all.push(one()?);
         }
@@ -63,10 +63,10 @@ impl Members {
     fn apart(self) -> usize {
         self.members / self.active
     }
-    /// Closes the write ends of idle members; a keeper has them. With both ends of 10,000 pipes a process would need more
+    /// Closes the write ends of idle members; a third process has them. With both ends of 10,000 pipes a process would need more
     /// descriptors than many machines allow.
-    fn leave_to_keeper(self, all: &[[i32; 2]]) -> io::Result<()> {
-        child::keeper()?;
+    fn leave_to_holder(self, all: &[[i32; 2]]) -> io::Result<()> {
+        child::holder()?;
         let idle = all
             .iter()
             .enumerate()
