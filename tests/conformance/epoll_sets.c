@@ -241,6 +241,29 @@ static void a_cancelled_thread(void) {
         IS(told(i % CALLS, e, 0), 0);
     }
 }
+/* Asked of the wrong end: a write end is never readable, and a read end never writable. asyncio asks so, to learn of the end. */
+static void asked_of_the_other_end(void) {
+    int p[2];
+    mkpipe(p);
+    int w = set_of(p[1], EPOLLIN), r = set_of(p[0], EPOLLOUT), o = set_of(p[1], EPOLLIN | EPOLLOUT);
+    size_t at = 0;
+    for (int i = 0; i < 20; i++) {
+        size_t n = i % 2 ? 10 : 5000;
+        put(p[1], n, at);
+        IS(told(i % CALLS, w, 0), 0);
+        IS(told(i % CALLS, r, 0), 0);
+        IS(told(i % CALLS, w, 1), 0);
+        IS(told(i % CALLS, r, 1), 0);
+        IS(told(i % CALLS, o, 0), EPOLLOUT);
+        get(p[0], n, at);
+        at += n;
+    }
+    fill_up(p[1], at);
+    IS(told(WAIT, o, 0), 0);
+    IS(told(WAIT, o, 5), 0);
+    close(p[0]);
+    IS(told(WAIT, w, -1), EPOLLERR);
+}
 /* Bytes and the end are one entry, and so are room and the loss of the last reader, with room for one and for more. */
 static void ends_beside_bytes(void) {
     for (int most = 1; most < 4; most++) {
@@ -277,4 +300,4 @@ static void ends_beside_bytes(void) {
     }
 }
 MAIN(T(by_another_number), T(by_another_process), ONCE(spawned), T(by_a_spawned_program), T(a_hundred_pipes), T(thirty_sets),
-     T(handlers), T(a_cancelled_thread), T(ends_beside_bytes))
+     T(handlers), T(a_cancelled_thread), T(asked_of_the_other_end), T(ends_beside_bytes))

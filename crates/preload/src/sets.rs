@@ -38,6 +38,7 @@ const NOT_CARRIED: u32 = 1 << 28 | 1 << 30 | 1 << 31;
 pub struct Entry {
     pub fd: u32,
     pub slot: u32,
+    /// Of what is asked, that which the end can have.
     pub events: u32,
     pub data: u64,
     /// Whether a call that waits counts as a reader of it that sleeps.
@@ -340,8 +341,8 @@ fn carries(
     at: usize,
 ) -> Option<isize> {
     let [set, _, fd, ..] = f.args;
-    let both = fdtable::fits(fd, false) && fdtable::fits(fd, true);
-    if !matches!(op, ADD | MOD) || both || !access::allowed(at, 12, false) {
+    let [reads, writes] = [false, true].map(|writes| fdtable::fits(fd, writes));
+    if !matches!(op, ADD | MOD) || (reads && writes) || !access::allowed(at, 12, false) {
         return None;
     }
     // SAFETY: asked for; struct epoll_event is events and data, without a gap.
@@ -367,7 +368,8 @@ fn carries(
         let entry = Entry {
             fd: fd as u32,
             slot: slot as u32,
-            events,
+            // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
+            events: events & u32::from(if reads { asked::IN } else { asked::OUT } as u16),
             data,
             armed: false,
         };
