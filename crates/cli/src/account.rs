@@ -21,6 +21,10 @@ pub struct Counts {
     pub direct: u64,
     /// Through the kernel's pipe, as far as they were counted.
     pub kernel: u64,
+    /// Calls that waited for it among others, wake-ups of a reader, and hand-backs of a ring.
+    pub polls: u32,
+    pub wakes: u32,
+    pub hand_backs: u32,
 }
 
 impl Counts {
@@ -36,16 +40,23 @@ impl Counts {
                 0 => r.kernel.load(Relaxed),
                 _ => written,
             },
+            polls: r.polls.load(Relaxed),
+            wakes: r.wakes.load(Relaxed),
+            hand_backs: r.hand_backs.load(Relaxed),
         }
     }
 
     /// What came after `before`. A channel that was made anew since began at 0.
     fn since(self, before: Counts) -> Counts {
         let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        let fewer = |now: u32, then: u32| now.checked_sub(then).unwrap_or(now);
         Counts {
             carried: less(self.carried, before.carried),
             direct: less(self.direct, before.direct),
             kernel: less(self.kernel, before.kernel),
+            polls: fewer(self.polls, before.polls),
+            wakes: fewer(self.wakes, before.wakes),
+            hand_backs: fewer(self.hand_backs, before.hand_backs),
         }
     }
 }
@@ -262,6 +273,9 @@ mod tests {
     #[test]
     fn what_came_before_does_not_count() {
         let counts = |carried, direct, kernel| Counts {
+            polls: 0,
+            wakes: 0,
+            hand_backs: 0,
             carried,
             direct,
             kernel,

@@ -297,6 +297,9 @@ impl Told {
                     "kernel_bytes": e.counts.kernel,
                     "kernel_bytes_exact": e.is_exact,
                     "uncounted_calls": e.calls,
+                    "polls": e.counts.polls,
+                    "wake_ups": e.counts.wakes,
+                    "hand_backs": e.counts.hand_backs,
                     "why": e.cause.as_ref().map(clause),
                 })
             })
@@ -339,6 +342,9 @@ struct Folded<'a> {
     carried: u64,
     direct: u64,
     kernel: u64,
+    polls: u32,
+    wakes: u32,
+    hand_backs: u32,
     is_exact: bool,
 }
 
@@ -362,6 +368,9 @@ fn folded(channels: &[Entry]) -> Vec<Folded<'_>> {
                 carried: 0,
                 direct: 0,
                 kernel: 0,
+                polls: 0,
+                wakes: 0,
+                hand_backs: 0,
                 is_exact: true,
             });
         }
@@ -370,6 +379,9 @@ fn folded(channels: &[Entry]) -> Vec<Folded<'_>> {
         f.carried += e.counts.carried;
         f.direct += e.counts.direct;
         f.kernel += e.counts.kernel;
+        f.polls = f.polls.saturating_add(e.counts.polls);
+        f.wakes = f.wakes.saturating_add(e.counts.wakes);
+        f.hand_backs = f.hand_backs.saturating_add(e.counts.hand_backs);
         f.is_exact &= e.is_exact;
     }
     v
@@ -410,8 +422,26 @@ impl Folded<'_> {
         vec![
             format!("{ends}  {} bytes carried{direct}", self.carried),
             kernel,
+            self.waits(),
             cause,
         ]
+    }
+
+    /// How often calls have waited for it among others, and what came of that.
+    fn waits(&self) -> String {
+        let many = |n: u32, what: &str| match n {
+            1 => format!("1 {what}"),
+            n => format!("{n} {what}s"),
+        };
+        match self.polls {
+            0 => String::new(),
+            n => format!(
+                "; {}, {}, {}",
+                many(n, "poll"),
+                many(self.wakes, "wake-up"),
+                many(self.hand_backs, "hand-back")
+            ),
+        }
     }
 }
 

@@ -72,11 +72,14 @@ pub struct ReaderSide {
     /// Which reads take the lines that they copy from (policy/cache_lines.rs).
     pub lines: AtomicU32,
     pub bytes: AtomicU64,
-    pub waits: AtomicU64,
     /// Bytes that reads of the kernel's have brought.
     pub kernel: AtomicU64,
     /// Of a FIFO: since which of its reads the service counts its opens (fifo_opens.rs); 0: it does not.
     pub counted_from: AtomicU32,
+    /// For `--explain`: calls that waited for it among others, wake-ups of a sleeping reader, and hand-backs of a ring.
+    pub polls: AtomicU32,
+    pub wakes: AtomicU32,
+    pub hand_backs: AtomicU32,
 }
 
 /// The head, and on its line, because both are looked at together, the record lock. Then what is written once and told
@@ -162,10 +165,6 @@ impl ReaderSide {
     #[inline]
     pub fn count(&self, n: usize) {
         count(&self.bytes, n);
-    }
-    #[inline]
-    pub fn wait(&self) {
-        count(&self.waits, 1);
     }
     /// A read of the kernel's said `ret`. Exact: such a call is dear anyway.
     pub fn count_kernel(&self, ret: Ret) {
@@ -346,12 +345,18 @@ impl Channel {
             &self.reader.0.filled,
             &self.writer.0.seen,
             &self.reader.0.bytes,
-            &self.reader.0.waits,
             &self.reader.0.kernel,
             &self.readers.0.record,
             &self.writer.0.bytes,
             &self.writer.0.kernel,
             &self.writer.0.runs,
+        ] {
+            c.store(0, Relaxed);
+        }
+        for c in [
+            &self.reader.0.polls,
+            &self.reader.0.wakes,
+            &self.reader.0.hand_backs,
         ] {
             c.store(0, Relaxed);
         }

@@ -139,6 +139,7 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
     }
     let r = lock::hold(me, ch, Head::SPILLS);
     let done = spill(me, ch, fd, r);
+    ch.reader.0.hand_backs.fetch_add(u32::from(done), Relaxed);
     if !done {
         lock::release(me, ch, r);
         lock::unlock(me, ch);

@@ -518,8 +518,11 @@ pub(crate) fn awake(ch: &Channel) {
     let mut t = ch.tail();
     loop {
         match ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {
-            Ok(()) => return,
+            Ok(()) => break,
             Err(now) => t = now,
         }
+    }
+    if t.woken() {
+        ch.reader.0.wakes.fetch_add(1, Relaxed);
     }
 }

@@ -138,7 +138,6 @@ fn wait(
 /// A reader that found nothing. `ready` tells whether the tail shows something new.
 pub fn reader(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     let (at, r) = (&ch.m.0, &ch.reader.0);
-    r.wait();
     wait(
         me,
         Pace::Prompt,

@@ -14,6 +14,7 @@ fn entry(ends: (&str, &str), carried: u64, kernel: u64, cause: Option<Cause>) ->
             carried,
             direct: 0,
             kernel,
+            ..Counts::default()
         },
         is_exact: true,
         calls: 0,
@@ -122,4 +123,15 @@ fn one_document() {
         Told::nothing("no room").json()["summary"],
         "nothing is carried: no room"
     );
+}
+
+#[test]
+fn waits_are_told_where_there_were_some() {
+    let mut waited = entry(("a", "b"), 9000, 0, None);
+    (waited.counts.polls, waited.counts.wakes) = (12, 1);
+    let told = told(vec![waited]);
+    let line = "a -> b  9000 bytes carried, none by the kernel";
+    let rest = "12 polls, 1 wake-up, 0 hand-backs";
+    assert_eq!(told.text()[1], format!("{line}\n    {rest}"));
+    assert_eq!(told.json()["channels"][0]["wake_ups"], 1);
 }
