@@ -62,10 +62,14 @@ finds -DBUG_HEAD -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1 -DOPEN_AT_START=1
 holds -DPOLL=1 -DN=2
 holds -DPOLL=1 -DN=3 -DSTAY=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1
-searched -DPOLL=1 -DN=2 -DSTAY=1 -DHANDBACK=1
-searched -DPOLL=1 -DN=3 -DSTAY=1 -DEDGE=1
+holds -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1
+holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
+searched -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1 -DHANDBACK=1
+searched -DPOLL=1 -DN=3 -DSTAY=1 -DEDGE=1 -DIDLE=1
 searched -DPOLL=2 -DN=1 -DNR=2 -DMSG=1 -DSTAY=1 -DOPEN_AT_START=1
 for bug in UNCOUNTED LATE PLACE; do finds -DPOLL=1 -DBUG_$bug -DN=2 -DSTAY=1; done
+finds -DPOLL=1 -DBUG_ARMED -DN=2 -DSTAY=1 -DIDLE=1
+finds -DPOLL=1 -DBUG_SILENT -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
 finds -DPOLL=1 -DBUG_UNREAD -DN=3 -DSTAY=1 -DEDGE=1
 model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.

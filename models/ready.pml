@@ -8,13 +8,18 @@
  * Checked, beside what pipe.pml checks: a reader that was told does not sleep in its read; with STAY=1 nobody sleeps
  * beside bytes that it was not told of. By edge (EDGE=1): each publish and each write of lane after the last report is
  * reported, unless all is read; the application reads all, a part or nothing.
+ * IDLE=1: of a set of epoll's a wait may leave the channel armed, for the next wait or until the reader reads.
  * Not here: room for writers, which is the kernel's own word once the writer was told EAGAIN; EPOLLONESHOT, which is the
  * kernel's own word with a MOD that looks first; the end of the stream by edge.
  *
  * Bugs, as controls: BUG_UNCOUNTED (a wait on a closed channel is not counted, and a ring opens under it), BUG_LATE (it
  * arms on a tail that it has not looked at), BUG_PLACE (it arms beside a place that is set), BUG_UNREAD (by edge: it arms with
- * bytes of the ring unread, against I4).
+ * bytes of the ring unread, against I4), BUG_ARMED (it reads while it is armed), BUG_SILENT
+ * (by edge: it stays armed once it was told).
  */
+#ifndef IDLE
+#define IDLE 0
+#endif
 #ifndef SPURIOUS
 #define SPURIOUS 1
 #endif
@@ -32,6 +37,21 @@ bool edge = false;
 
 #define TOLD_THE_TRUTH assert(!told || NR > 1 || len(lane) > 0 || writers == 0)
 
+/* The reader is armed no longer. */
+inline comes_home() {
+    if
+    :: counted ->
+       do
+       :: t = tail;
+          h = t - SLEEPER1;
+          cas(tail, t, h & ~WOKEN1, ok);
+          if :: ok -> break :: else fi
+       od;
+       counted = false
+    :: else
+    fi
+}
+
 /* The caller's own call, and the way home. */
 inline asleep() {
     if
@@ -41,18 +61,13 @@ inline asleep() {
     :: atomic { spurious > 0 -> spurious-- }
     fi;
     if
-    :: counted ->
-       do
-       :: t = tail;
-          h = t - SLEEPER1;
-          cas(tail, t, h & ~WOKEN1, ok);
-          if :: ok -> break :: else fi
-       od;
-       counted = false;
-#if EDGE
-       if :: told -> seen = TAIL_AT(t) :: else fi;
+    :: true -> comes_home()
+#if IDLE && defined(BUG_SILENT)
+    :: true -> skip
+#elif IDLE
+    /* By edge the kernel tells once of a byte in lane, and of no byte of the ring behind it. */
+    :: !(EDGE && told) -> skip
 #endif
-    :: else
     fi
 }
 
@@ -61,6 +76,9 @@ inline wait_for() {
     ended = false;
     do
     :: told || ended || (POLL == 2 && me != NW + 1) -> break
+#if IDLE
+    :: !told && !ended && counted -> asleep()
+#endif
     :: else ->
        h = head; t = tail; m = chunk;
        if
@@ -81,7 +99,15 @@ inline wait_for() {
              :: !good && SLEEPERS(t) == 3 -> forever = true
              :: !good && SLEEPERS(t) < 3 ->
                 cas(tail, t, t + SLEEPER1, ok);
-                if :: ok -> counted = true; asleep() :: else fi
+                if
+                :: ok ->
+                   counted = true;
+#if EDGE
+                   seen = TAIL_AT(t);
+#endif
+                   asleep()
+                :: else
+                fi
              fi
 #endif
           fi
@@ -137,14 +163,26 @@ inline wait_for() {
 #else
              cas(tail, t, (t + SLEEPER1) & ~WOKEN1, ok);
 #endif
-             if :: ok -> counted = true; asleep() :: else fi
+             if
+             :: ok ->
+                counted = true;
+#if EDGE
+                seen = TAIL_AT(t);
+#endif
+                asleep()
+             :: else
+             fi
           fi
        fi
     od;
+#if IDLE && defined(BUG_ARMED)
+    counted = false;
+#endif
 #if EDGE
-    /* The application reads, or does not. */
+    /* The application waits again at once, armed or not, or reads. */
     if :: true -> skip :: told -> goto again fi;
 #endif
+    comes_home();
 #if POLL == 2
     if :: told -> goto again :: else fi
 #endif

@@ -60,6 +60,8 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let mut p = lock::Patience::new();
     while ch.tail().sleepers() > 0 && !lane.is_empty() {
         if p.turns() > 100 {
+            // It waits for a set of epoll's, and its process has not come to it yet.
+            policy::ask_later(&ch.writer);
             return false;
         }
         p.wait(me.cpus);

@@ -104,6 +104,22 @@ pub fn is_hidden(ch: &Channel, fd: usize) -> bool {
     !t.closed() && there && !told()
 }
 
+/// Whether the ring has something to read before `end`, where the stream ended a moment ago.
+pub fn has_unread(ch: &Channel, end: u64) -> bool {
+    !ch.tail().closed() && (ch.head().position() != end || ch.offer().is_made())
+}
+
+/// Where the stream ends, as far as it went through the ring.
+pub fn end(ch: &Channel) -> u64 {
+    let r = ch.head().position();
+    ch.tail().wide(r)
+}
+
+/// Whether an armed reader's descriptor has told, or is about to tell.
+pub fn is_told(ch: &Channel) -> bool {
+    ch.tail().woken() || ch.chunk().valid()
+}
+
 /// Whether poll(2) of a reader says that it can read. `None` as of [`count`].
 pub fn is_readable(me: &Caller, ch: &Channel, fd: usize) -> Option<bool> {
     Some(count(me, ch, fd)? > 0 || (ch.offer().is_made() && !ch.tail().closed()))
@@ -191,6 +207,7 @@ pub enum Sight {
 /// Arms a reader as `read` does that finds nothing. Of a channel that is the kernel's for now also if the kernel lane
 /// has bytes: nobody opens it before they are read.
 pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
+    ch.reader.0.polls.fetch_add(1, Relaxed);
     let mut patience = lock::Patience::new();
     loop {
         let h = ch.head();

@@ -61,6 +61,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             moved();
             if f.nr == nr::EXIT_GROUP {
                 fifo::closes_all(0, usize::MAX);
+                sets::ends(false);
                 io::look();
             }
             RUN

@@ -54,6 +54,9 @@ pub fn leave_image() {
     let Some(me) = io::me_or_vfork_child() else {
         return;
     };
+    if me.rseq {
+        sets::ends(true);
+    }
     // LINUX execve(2): the caller goes on under the id of the process's first thread, which ends wherever it is.
     let heir = me.tid != pid;
     let slot = record(pid, true);
@@ -244,6 +247,7 @@ pub fn give_up_for(fd: usize) {
 fn resign(why: Reason, vfork: bool, path: &[u8]) {
     each_fd(|fd| give_up_to_write(fd, why, true));
     if !vfork {
+        sets::resigns();
         attach::departs(why, path);
         attach::stop();
     }

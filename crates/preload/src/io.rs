@@ -3,7 +3,7 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, fdtable, tls};
+use crate::{access, attach, fdtable, sets, tls};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -171,8 +171,13 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         return hands_back(f, &me, ch, writes);
     }
     if writes {
-        go_write(f, &me, ch)
+        let does = go_write(f, &me, ch);
+        if does == DONE && f.result == EAGAIN {
+            sets::blocks(&me, f.fd);
+        }
+        does
     } else {
+        sets::reads(&me, ch, f.fd);
         go_read(f, &me, ch)
     }
 }

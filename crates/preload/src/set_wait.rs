@@ -10,7 +10,8 @@
 //! unsafe: writes where the caller wants the answer, once the kernel says that it may be written.
 //! Not here: what is in a set (sets.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::sets::{self, List, MOST};
+use crate::registrations::List;
+use crate::sets;
 use crate::{access, asked, fdtable, io, ready, sleep};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -23,9 +24,6 @@ use core::sync::atomic::Ordering::Relaxed;
 pub const WAITS: usize = 24;
 /// struct epoll_event: events and data, without a gap.
 const EVENT: usize = 12;
-
-/// What is true of each registration, and the kernel does not tell.
-type Hidden = [u32; MOST];
 
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
@@ -40,9 +38,9 @@ pub fn begin(f: &mut Frame) -> u32 {
         return RUN;
     };
     let lock = || sets::lock(&me, i).filter(|l| l.fd == set as u32 + 1);
-    for _ in 0..TRIES {
+    for tries in 0..TRIES {
         if waits && !me.handlers {
-            let only = lock().and_then(|mut l| only_reader(&mut l));
+            let only = lock().and_then(|mut l| l.only_reader());
             if let Some(ch) = only.and_then(|slot| Channel::at(me.domain, slot)) {
                 sleep::spins(&me, ch);
             }
@@ -53,25 +51,20 @@ pub fn begin(f: &mut Frame) -> u32 {
         if list.waiter != 0 {
             break;
         }
-        let mut hidden: Hidden = [0; MOST];
-        for (bits, e) in hidden.iter_mut().zip(list.entries()) {
-            *bits = sets::hidden(&me, e);
-        }
-        if hidden == [0; MOST] {
-            if !waits {
+        if !list.look(&me) {
+            if !waits && !list.has_idle_edges() {
                 return RUN;
             }
-            let n = list.entries().len();
-            if (0..n).all(|k| list.arm(&me, k)) {
+            if !waits || list.arm_all(&me, tries > 0) {
                 list.waiter = me.tid;
                 f.chan = i;
                 f.want = list.life as usize;
                 return io::own(f, WAITS);
             }
             // Something is there by now.
-            list.disarm_all(&me);
+            list.look(&me);
         }
-        match answer(f, &me, &mut list, &hidden) {
+        match answer(f, &me, &mut list) {
             Some(0) => {}
             Some(n) => {
                 f.result = n;
@@ -92,7 +85,8 @@ pub fn end(f: &mut Frame) -> u32 {
         && let Some(mut list) = sets::lock(&me, f.chan).filter(|l| l.life as usize == f.want)
     {
         list.waiter = 0;
-        list.disarm_all(&me);
+        list.comes_home(&me);
+        hears(&me, &mut list, f.args[1], f.result);
     }
     DONE
 }
@@ -112,11 +106,13 @@ fn waits(f: &Frame) -> Option<bool> {
     }
 }
 
-/// The slot of the one pipe that the set's call waits to read from.
-fn only_reader(list: &mut List) -> Option<usize> {
-    let mut readers = list.entries().iter().filter(|e| e.asks(asked::IN) != 0);
-    let one = readers.next()?;
-    readers.next().is_none().then_some(one.slot as usize)
+/// The kernel has told the `n` events at `at`.
+fn hears(me: &Caller, list: &mut List, at: usize, n: Ret) {
+    if n <= 0 || !list.has_idle_edges() || !access::allowed(at, n as usize * EVENT, true) {
+        return;
+    }
+    let told = Answer { at, n: n as usize };
+    (0..told.n).for_each(|k| list.told(me, told.get(k).1));
 }
 
 /// The entries of an answer.
@@ -147,11 +143,11 @@ impl Answer {
 
 /// Answers call `f` with what the kernel tells, and with what is `hidden` from it. `Some(0)`: it was gone by then; `None`:
 /// the answer has no room. Of a set of one pipe that has bytes the kernel is asked as often as in `ready::at_hand`.
-fn answer(f: &Frame, me: &Caller, list: &mut List, hidden: &Hidden) -> Option<Ret> {
+fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let [set, at, most, ..] = f.args;
     let most = most as u32 as usize;
-    let ours = hidden.iter().filter(|bits| **bits != 0).count();
-    let alone = list.entries().len() == 1 && fdtable::set(set).is_some_and(|s| !s.mixed);
+    let ours = list.hot().iter().filter(|e| e.hidden != 0).count();
+    let alone = list.len() == 1 && fdtable::set(set).is_some_and(|s| !s.mixed);
     let asks = !(alone && ours == 1 && ready::has_writer(me, set));
     let mut told = Answer { at, n: 0 };
     if asks {
@@ -162,7 +158,8 @@ fn answer(f: &Frame, me: &Caller, list: &mut List, hidden: &Hidden) -> Option<Re
             return Some(n);
         }
         told.n = n as usize;
-        if alone && n == 0 && list.entries()[0].asks(asked::IN) != 0 {
+        hears(me, list, at, n);
+        if alone && n == 0 && list.all()[0].asks(asked::IN) != 0 {
             ready::remember(set, epoch, now);
         }
     }
@@ -170,23 +167,26 @@ fn answer(f: &Frame, me: &Caller, list: &mut List, hidden: &Hidden) -> Option<Re
         return None;
     }
     let kernels = told.n;
-    let (n, first) = (list.entries().len(), list.first);
+    let (n, first) = (list.hot().len(), list.first);
     for k in (0..n).map(|k| (k + first) % n) {
-        let e = list.entries()[k];
+        let e = list.hot()[k];
         // What has come to the kernel lane by now it has told, or tells the next time.
-        let is_told = || asks && sets::hidden(me, &e) == 0;
-        let bits = hidden[k];
-        if bits == 0 || is_told() {
+        if e.hidden == 0 || asks && list.look_at(me, k) == 0 {
             continue;
         }
-        // LINUX epoll_wait(2): one entry for each registration. Of this one the kernel tells an end at most.
+        // LINUX epoll_wait(2): one entry for each registration. Of one by level the kernel tells an end at most.
         let both = u32::from((asked::IN | asked::OUT) as u16);
-        let same = |j: &usize| told.get(*j).1 == e.data && told.get(*j).0 & both == 0;
-        if let Some(j) = (0..kernels).find(same) {
-            told.set(j, told.get(j).0 | bits, e.data);
+        let same = |j: &usize| told.get(*j).1 == e.data;
+        let is_end = |j: &usize| same(j) && told.get(*j).0 & both == 0;
+        if let Some(j) = (0..kernels).find(is_end) {
+            told.set(j, told.get(j).0 | e.hidden, e.data);
+            list.hot()[k].tell();
+        } else if e.edge && (0..kernels).any(|j| same(&j)) {
+            // The kernel has told of an earlier event. This one is told next.
         } else if told.n < most {
-            told.set(told.n, bits, e.data);
+            told.set(told.n, e.hidden, e.data);
             told.n += 1;
+            list.hot()[k].tell();
             list.first = k + 1;
         } else if kernels == most {
             // LINUX epoll_wait(2): where there is not room for all, each has its turn. So one must know of all.

@@ -3,68 +3,34 @@
 //! A set stays the kernel's, and so does every registration in it. Here are the pipes of which the kernel
 //! alone would not tell all: they are armed while a call waits for the set (set_wait.rs).
 //! Invariant: a carried pipe is in a set only if the set is known here, by one number and in this process alone, and has
-//! the pipe on its list. Where that ends (dup, fork, exec, a set in a set, a set that is polled or passed on, edges,
-//! one-shots), the pipes of the set are handed back for good, before the call that ends it.
+//! the pipe on its list, where no other list has it. Where that ends (dup, fork, exec, a set in a set, a set that is polled
+//! or passed on, one-shots), the pipes of the set are handed back for good, before the call that ends it.
 //! unsafe: each list is under its own lock; reads what the arguments point to, once the kernel says that it can be read.
-//! Not here: waiting.
+//! Not here: what a list has of a pipe (registrations.rs), waiting (set_wait.rs).
 use crate::entry::{DONE, Frame, RUN};
+use crate::registrations::{Entry, List};
 use crate::{access, asked, exec, family, fdtable, io, tls};
+use byway_mem::layout::CHANNELS_MOST;
+use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::lock::Patience;
-use byway_pipe::read::Armed;
-use byway_pipe::ready::{self, Sight};
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, handback};
 use byway_sys::errno::failed;
-use byway_sys::file;
 use byway_sys::signal::Held;
 use byway_sys::syscall::{call6, nr};
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-/// Sets with carried pipes, and carried pipes of one: a wait arms each of them. What is more is handed back.
-const SETS: usize = 16;
-pub const MOST: usize = 64;
+/// Sets with carried pipes; those of more are handed back.
+const SETS: usize = 64;
 
 const ADD: usize = 1;
 const DEL: usize = 2;
 const MOD: usize = 3;
-/// EPOLLEXCLUSIVE, EPOLLONESHOT, EPOLLET: not by level, or of several sets.
-const NOT_CARRIED: u32 = 1 << 28 | 1 << 30 | 1 << 31;
-
-/// A registration of a carried pipe.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    pub fd: u32,
-    pub slot: u32,
-    /// Of what is asked, that which the end can have.
-    pub events: u32,
-    pub data: u64,
-    /// Whether a call that waits counts as a reader of it that sleeps.
-    pub armed: bool,
-}
-
-impl Entry {
-    /// The bits of `bits` that are asked for.
-    pub fn asks(&self, bits: i16) -> u32 {
-        self.events & u32::from(bits as u16)
-    }
-}
-
-/// A set's list, and who waits for the set.
-pub struct List {
-    entries: [Entry; MOST],
-    n: usize,
-    /// The set's descriptor plus one; 0: nobody has this place.
-    pub fd: u32,
-    /// The thread that waits.
-    pub waiter: u32,
-    /// Moves with every set that has the place.
-    pub life: u32,
-    /// Where the next answer begins, so that each has its turn.
-    pub first: usize,
-}
+/// EPOLLEXCLUSIVE, EPOLLONESHOT: told once, or to one of several.
+const NOT_CARRIED: u32 = 1 << 28 | 1 << 30;
+const EPOLLET: u32 = 1 << 31;
 
 struct Set {
     owner: AtomicU32,
@@ -73,29 +39,17 @@ struct Set {
 // SAFETY: the list is reached under `owner` alone.
 unsafe impl Sync for Set {}
 
-const NONE: Entry = Entry {
-    fd: 0,
-    slot: 0,
-    events: 0,
-    data: 0,
-    armed: false,
-};
 static ALL: [Set; SETS] = [const {
     Set {
         owner: AtomicU32::new(0),
-        list: UnsafeCell::new(List {
-            entries: [NONE; MOST],
-            n: 0,
-            fd: 0,
-            waiter: 0,
-            life: 0,
-            first: 0,
-        }),
+        list: UnsafeCell::new(List::EMPTY),
     }
 }; SETS];
 
-/// A bit for each descriptor that has been on a list since it was opened.
-static LISTED: [AtomicU64; fdtable::FDS / 64] = [const { AtomicU64::new(0) }; fdtable::FDS / 64];
+/// Of each descriptor the list that has it, plus one.
+static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::FDS];
+/// A bit for each channel whose read end is on a list: its reader is armed for one set.
+static READ: [AtomicU64; CHANNELS_MOST / 64] = [const { AtomicU64::new(0) }; CHANNELS_MOST / 64];
 
 /// A list under its lock, with signals held off where a handler could come over it.
 pub struct Locked {
@@ -144,119 +98,98 @@ pub fn lock(me: &Caller, i: usize) -> Option<Locked> {
     })
 }
 
-impl List {
-    pub fn entries(&mut self) -> &mut [Entry] {
-        &mut self.entries[..self.n]
+/// Registration `e` goes on list `i`. False: it, or another of the same read end, is on one.
+fn lists(i: usize, e: &Entry) -> bool {
+    let (word, bit) = (&READ[e.slot as usize / 64], 1 << (e.slot % 64));
+    let reads = e.asks(asked::IN) != 0;
+    if LISTED[e.fd as usize].load(Relaxed) != 0 || reads && word.load(Relaxed) & bit != 0 {
+        return false;
     }
-
-    fn place(&self, fd: usize) -> Option<usize> {
-        self.entries[..self.n]
-            .iter()
-            .position(|e| e.fd == fd as u32)
+    if reads {
+        word.fetch_or(bit, Relaxed);
     }
+    LISTED[e.fd as usize].store(i as u8 + 1, Relaxed);
+    true
+}
 
-    fn remove(&mut self, me: &Caller, k: usize) {
-        self.disarm(me, k);
-        self.n -= 1;
-        self.entries[k] = self.entries[self.n];
+/// Registration `e` has left its list.
+pub fn unlists(e: &Entry) {
+    LISTED[e.fd as usize].store(0, Relaxed);
+    if e.asks(asked::IN) != 0 {
+        READ[e.slot as usize / 64].fetch_and(!(1 << (e.slot % 64)), Relaxed);
     }
+}
 
-    /// Arms entry `k`, if it asks for something to read. False: there is something.
-    pub fn arm(&mut self, me: &Caller, k: usize) -> bool {
-        let e = self.entries[k];
-        // A pipe that is in the set by two numbers is armed once.
-        let has = |o: &Entry| o.armed && o.slot == e.slot;
-        if e.asks(asked::IN) == 0 || self.entries[..self.n].iter().any(has) {
-            return true;
+/// The list that has `fd`, under its lock.
+fn of_descriptor(me: &Caller, fd: usize) -> Option<(Locked, usize)> {
+    let i = LISTED.get(fd)?.load(Relaxed).checked_sub(1)?;
+    let list = lock(me, i.into()).filter(|l| l.fd != 0)?;
+    let k = list.place(fd)?;
+    Some((list, k))
+}
+
+fn is_ours(list: &Locked) -> bool {
+    fdtable::set(list.fd as usize - 1).is_some_and(family::is_ours)
+}
+
+/// `fd`, whose channel is `ch`, is about to be read: it is armed no longer. Where another thread waits for its set, the
+/// reader is a second one.
+pub fn reads(me: &Caller, ch: &Channel, fd: usize) {
+    let listed = LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0);
+    if listed
+        && ch.tail().sleepers() > 0
+        && let Some((mut list, k)) = of_descriptor(me, fd)
+        && list.waiter == 0
+        && is_ours(&list)
+    {
+        list.wake(me, k);
+    }
+}
+
+/// A write into `fd` was told that there is no room.
+pub fn blocks(me: &Caller, fd: usize) {
+    if LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0)
+        && let Some((mut list, k)) = of_descriptor(me, fd)
+    {
+        list.all()[k].blocked = true;
+    }
+}
+
+/// Nothing is armed from now on: the process ends. Or it execs, which may fail: then not where another thread waits.
+pub fn ends(execs: bool) {
+    each(|me, list| {
+        if !(execs && list.waiter != 0) {
+            list.wake_all(me);
         }
-        let Some(ch) = Channel::at(me.domain, e.slot as usize) else {
-            return true;
-        };
-        let sight = ready::arm(me, ch, e.fd as usize, &mut { Armed::NOT });
-        self.entries[k].armed = sight == Sight::Armed;
-        sight != Sight::Bytes
-    }
+    });
+}
 
-    /// Hands the pipe of entry `k` back until its traffic pays again: so the kernel tells of it.
-    pub fn leave_to_kernel(&mut self, me: &Caller, k: usize) {
-        let e = self.entries[k];
-        if let Some(ch) = Channel::at(me.domain, e.slot as usize) {
-            handback::hand_back(me, ch, e.fd as usize, false, Reason::Readiness);
-        }
-    }
+/// The process resigns, and has handed all back.
+pub fn resigns() {
+    each(|me, list| {
+        list.wake_all(me);
+        list.leave();
+    });
+}
 
-    fn disarm(&mut self, me: &Caller, k: usize) {
-        let e = &mut self.entries[k];
-        if core::mem::take(&mut e.armed)
-            && let Some(ch) = Channel::at(me.domain, e.slot as usize)
-        {
-            ready::disarm(me, ch);
-        }
+fn each(mut does: impl FnMut(&Caller, &mut List)) {
+    if !family::has_sets() {
+        return;
     }
-
-    pub fn disarm_all(&mut self, me: &Caller) {
-        (0..self.n).for_each(|k| self.disarm(me, k));
-    }
-
-    /// The pipes of the set are the kernel's from now on, and the set with them.
-    pub fn give_up(&mut self, me: &Caller) {
-        while self.n > 0 {
-            let e = self.entries[self.n - 1];
-            self.remove(me, self.n - 1);
-            // Of what a child inherits it may have closed some.
-            if fdtable::channel(e.fd as usize) == Some(e.slot as usize) {
-                exec::give_up(e.fd as usize, Reason::Readiness, false);
-            }
-        }
-        fdtable::set_plain(self.fd as usize - 1);
-        self.leave();
-    }
-
-    fn leave(&mut self) {
-        (self.n, self.fd, self.waiter) = (0, 0, 0);
-        self.life = self.life.wrapping_add(1);
-    }
-
-    /// The changes of epoll_ctl(2), once the kernel has made them.
-    fn put(&mut self, me: &Caller, k: Option<usize>, e: Entry) {
-        let k = match k {
-            Some(k) => {
-                self.disarm(me, k);
-                k
-            }
-            None => {
-                LISTED[e.fd as usize / 64].fetch_or(1 << (e.fd % 64), Relaxed);
-                self.n += 1;
-                self.n - 1
-            }
-        };
-        self.entries[k] = e;
-        if self.waiter != 0 && (hidden(me, &e) != 0 || !self.arm(me, k)) {
-            // Another thread sleeps, and the kernel is to tell it.
-            self.leave_to_kernel(me, k);
-            self.arm(me, k);
+    let Some(me) = io::me() else { return };
+    for i in 0..SETS {
+        if let Some(mut list) = lock(&me, i).filter(|l| l.fd != 0) {
+            does(&me, &mut list);
         }
     }
 }
 
-/// What is true of entry `e` and asked for, and what the kernel does not tell of its descriptor. A writer without room
-/// finds its kernel lane full afterwards, so that the kernel does not tell of room either.
-pub fn hidden(me: &Caller, e: &Entry) -> u32 {
-    let Some(ch) = Channel::at(me.domain, e.slot as usize).filter(|ch| !ch.is_kernels()) else {
-        return 0;
-    };
-    let fd = e.fd as usize;
-    let mut bits = 0;
-    if e.asks(asked::IN) != 0 && ready::is_hidden(ch, fd) {
-        bits |= e.asks(asked::IN);
+/// After a change of registration `k` while another thread waits for the set: the kernel is to tell it.
+fn tells_waiter(list: &mut Locked, me: &Caller, k: usize) {
+    if list.waiter != 0 && (list.look_at(me, k) != 0 || !list.arm(me, k, false)) {
+        list.leave_to_kernel(me, k);
+        list.arm(me, k, true);
     }
-    if e.asks(asked::OUT) != 0
-        && (ready::is_writable(me, ch, fd) || !ready::arm_writer(me, ch, fd))
-        && !file::is_writable(fd)
-    {
-        bits |= e.asks(asked::OUT);
-    }
-    bits
 }
 
 /// The caller and the list of set `fd`, if that has carried pipes.
@@ -276,11 +209,7 @@ fn owned(fd: usize) -> Option<Option<usize>> {
     if family::is_inherited(set) {
         family::tell(&me);
     }
-    for i in 0..SETS {
-        if let Some(mut list) = lock(&me, i).filter(|l| l.fd != 0) {
-            list.give_up(&me);
-        }
-    }
+    each(|me, list| list.give_up(me));
     family::ends(&me);
     fdtable::set_plain(fd);
     None
@@ -315,7 +244,7 @@ pub fn changes(f: &mut Frame) -> u32 {
             && let Some(mut list) = lock(&me, i)
             && let Some(k) = list.place(fd)
         {
-            list.remove(&me, k);
+            list.take(&me, k);
         }
         return RUN;
     }
@@ -354,27 +283,25 @@ fn carries(
     };
     let (me, i) = listed.or_else(|| makes_list(set))?;
     let mut list = lock(&me, i)?;
-    let k = list.place(fd);
-    let fits = events & NOT_CARRIED == 0 && (k.is_some() || list.n < MOST);
-    if !fits || k.is_none() && op == MOD || list.fd != set as u32 + 1 {
-        if let Some(k) = k {
-            list.remove(&me, k);
-        }
+    // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
+    let can = u32::from(if reads { asked::IN } else { asked::OUT } as u16);
+    let e = Entry::of(fd, slot, events & can, events & EPOLLET != 0, data);
+    let was = list.place(fd).map(|k| list.take(&me, k));
+    let fits = events & NOT_CARRIED == 0 && list.fd == set as u32 + 1 && fd < fdtable::FDS;
+    if !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
+    let mut k = list.add(e);
     // SAFETY: the caller's own call; the kernel checks the address.
     let r = unsafe { call6(nr::EPOLL_CTL, set, op, fd, at, 0, 0) };
-    if !failed(r) {
-        let entry = Entry {
-            fd: fd as u32,
-            slot: slot as u32,
-            // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
-            events: events & u32::from(if reads { asked::IN } else { asked::OUT } as u16),
-            data,
-            armed: false,
+    if failed(r) {
+        list.take(&me, k);
+        let Some(was) = was.filter(|e| lists(i, e)) else {
+            return Some(r);
         };
-        list.put(&me, k, entry);
+        k = list.add(was);
     }
+    tells_waiter(&mut list, &me, k);
     Some(r)
 }
 
@@ -388,7 +315,9 @@ fn makes_list(fd: usize) -> Option<(Caller, usize)> {
         let mut list = lock(&me, i)?;
         if list.fd == 0 {
             let set = fdtable::set(fd)?;
-            list.fd = fd as u32 + 1;
+            if !list.begin(fd) {
+                return None;
+            }
             let set = fdtable::Set {
                 list: Some(i),
                 ..set
@@ -424,33 +353,24 @@ pub fn closes(fd: usize) {
         if let (Some(i), Some(me)) = (set.list, io::me())
             && let Some(mut list) = lock(&me, i).filter(|l| l.fd == fd as u32 + 1)
         {
-            list.disarm_all(&me);
+            list.wake_all(&me);
             list.leave();
         }
         return;
     }
     let fd = fd as u32 as usize;
-    let bit = 1 << (fd % 64);
-    let listed = LISTED.get(fd / 64).filter(|w| w.load(Relaxed) & bit != 0);
-    let (Some(word), Some(me)) = (listed, io::me()) else {
+    if LISTED.get(fd).is_none_or(|i| i.load(Relaxed) == 0) {
         return;
-    };
-    word.fetch_and(!bit, Relaxed);
-    let mut has = false;
-    for i in 0..SETS {
-        // What a child closes its parent has on: there it stays on the list.
-        let ours =
-            |l: &Locked| l.fd != 0 && fdtable::set(l.fd as usize - 1).is_some_and(family::is_ours);
-        let Some(mut list) = lock(&me, i).filter(ours) else {
-            continue;
-        };
-        if let Some(k) = list.place(fd) {
-            list.remove(&me, k);
-            has = true;
-        }
     }
-    if has {
-        exec::give_up(fd, Reason::Readiness, false);
+    let Some(me) = io::me() else { return };
+    if let Some((mut list, k)) = of_descriptor(&me, fd) {
+        list.take(&me, k);
+        // What a child closes its parent has on.
+        let ours = is_ours(&list);
+        drop(list);
+        if ours {
+            exec::give_up(fd, Reason::Readiness, false);
+        }
     }
 }
 
@@ -472,9 +392,7 @@ pub fn enter_child() {
     for set in &ALL {
         set.owner.store(0, Relaxed);
         // SAFETY: nobody else is there.
-        let list = unsafe { &mut *set.list.get() };
-        list.waiter = 0;
-        list.entries.iter_mut().for_each(|e| e.armed = false);
+        unsafe { &mut *set.list.get() }.enter_child();
     }
 }
 
@@ -487,7 +405,7 @@ pub fn leave_image(fd: usize, set: fdtable::Set) {
         .filter(|l| l.fd == fd as u32 + 1)
     {
         // A vfork child's descriptors are not the table's, and the list is its parent's.
-        for e in list.entries() {
+        for e in list.all() {
             if fdtable::ask_kernel(e.fd as usize) == Some(e.slot as usize) {
                 exec::give_up(e.fd as usize, Reason::Readiness, true);
             }

@@ -8,7 +8,7 @@
 //! its next byte or room comes by the kernel lane. So its answer is the caller's.
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{asked, fdtable, io, ready};
+use crate::{asked, fdtable, io, ready, sets};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
@@ -125,6 +125,7 @@ impl List {
             if self.n == MOST {
                 return Begun::No;
             }
+            sets::reads(me, ch, fd);
             // LINUX signal(7): a handler ends a poll with EINTR, whatever its SA_RESTART. Over a spin nobody would tell.
             if only && !me.handlers && spins(me, ch) {
                 return Begun::Ready;
