@@ -7,7 +7,7 @@ use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, handback, lock, policy, spiller, write};
+use crate::{Caller, Step, handback, lock, policy, spiller, wait, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -50,8 +50,20 @@ pub fn count(me: &Caller, ch: &Channel, fd: usize) -> Option<u64> {
     bytes(me, ch, fd, lock::Patience::is_over)
 }
 
+/// Where nothing is in the ring: waits for a write that has filled the kernel lane, and has more, to publish that.
+///
+/// LINUX pipe_write: all that fits is there at once.
+pub fn await_rest(me: &Caller, ch: &Channel) {
+    let t = ch.tail();
+    let writes = t.lock_owner() != 0 && t.lock_owner() != me.tid && !t.closed();
+    if writes && t.wide(ch.head().position()) == ch.head().position() {
+        wait::let_publish(me, ch, PIPE_BUF, t.position());
+    }
+}
+
 fn bytes(me: &Caller, ch: &Channel, fd: usize, over: fn(&lock::Patience) -> bool) -> Option<u64> {
     let mut patience = lock::Patience::new();
+    await_rest(me, ch);
     loop {
         if let Some(n) = of_kernel(me, ch, || ch.lane(fd).held()) {
             return Some(n as u64);

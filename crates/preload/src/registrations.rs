@@ -45,6 +45,8 @@ pub struct Entry {
     looks: u8,
     /// What is true, asked for, and not told by the kernel.
     pub hidden: u32,
+    /// By edge: the ring has something to read, told or not.
+    pub unread: bool,
     /// Where the stream ended when the last event was told, and at the last look.
     told: u64,
     at: u64,
@@ -63,6 +65,7 @@ impl Entry {
             armed: false,
             looks: 0,
             hidden: 0,
+            unread: false,
             told: 0,
             at: 0,
         }
@@ -75,7 +78,7 @@ impl Entry {
 
     /// Whether it had nothing for long.
     fn rests(&self) -> bool {
-        self.hidden == 0 && self.looks >= IDLE_AFTER && self.asks(asked::OUT) == 0
+        self.hidden == 0 && !self.unread && self.looks >= IDLE_AFTER && self.asks(asked::OUT) == 0
     }
 
     fn channel(&self, me: &Caller) -> Option<&'static Channel> {
@@ -91,14 +94,16 @@ impl Entry {
         let fd = self.fd as usize;
         let mut bits = 0;
         if self.asks(asked::IN) != 0 {
+            ready::await_rest(me, ch);
             let end = ready::end(ch);
             self.looks = match end == self.at {
                 true => self.looks.saturating_add(1),
                 false => 0,
             };
             self.at = end;
+            self.unread = self.edge && ready::has_unread(ch, end);
             let hidden = match self.edge {
-                true => (end != self.told || self.fresh) && ready::has_unread(ch, end),
+                true => self.unread && (end != self.told || self.fresh),
                 false => ready::is_hidden(ch, fd),
             };
             if hidden {
@@ -396,6 +401,11 @@ impl List {
             self.wake(me, k);
             self.all()[k].looks = looks;
         }
+    }
+
+    /// Whether one by edge has what was told and not read: an end is told with it.
+    pub fn has_unread(&mut self) -> bool {
+        self.hot().iter().any(|e| e.unread)
     }
 
     /// Whether an idle one is by edge: what the kernel tells of it must be seen.

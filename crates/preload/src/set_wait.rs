@@ -52,10 +52,11 @@ pub fn begin(f: &mut Frame) -> u32 {
             break;
         }
         if !list.look(&me) {
-            if !waits && !list.has_idle_edges() {
+            let asks = !waits && tries == 0 && list.has_unread();
+            if !waits && !asks && !list.has_idle_edges() {
                 return RUN;
             }
-            if !waits || list.arm_all(&me, tries > 0) {
+            if !asks && (!waits || list.arm_all(&me, tries > 0)) {
                 list.waiter = me.tid;
                 f.chan = i;
                 f.want = list.life as usize;
@@ -170,14 +171,21 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let (n, first) = (list.hot().len(), list.first);
     for k in (0..n).map(|k| (k + first) % n) {
         let e = list.hot()[k];
-        // What has come to the kernel lane by now it has told, or tells the next time.
-        if e.hidden == 0 || asks && list.look_at(me, k) == 0 {
-            continue;
-        }
         // LINUX epoll_wait(2): one entry for each registration. Of one by level the kernel tells an end at most.
         let both = u32::from((asked::IN | asked::OUT) as u16);
         let same = |j: &usize| told.get(*j).1 == e.data;
         let is_end = |j: &usize| same(j) && told.get(*j).0 & both == 0;
+        if e.hidden == 0 {
+            // LINUX pipe_poll: an end is told with what there is to read.
+            if let Some(j) = (0..kernels).find(is_end).filter(|_| e.unread) {
+                told.set(j, told.get(j).0 | e.asks(asked::IN), e.data);
+            }
+            continue;
+        }
+        // What has come to the kernel lane by now it has told, or tells the next time.
+        if asks && list.look_at(me, k) == 0 {
+            continue;
+        }
         if let Some(j) = (0..kernels).find(is_end) {
             told.set(j, told.get(j).0 | e.hidden, e.data);
             list.hot()[k].tell();
