@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Starts: the system calls that a short program makes under Byway, counted by strace against those on the plain kernel.
 
-Invariant: a process that can have no carried pipe makes few calls more. Calls are counted, times never.
+Invariant: a process that can have no carried pipe makes few calls more. The service gives its CPU back while it reads
+a cache file in full. Calls are counted, times never.
 Not here: what a start must prove (identity.py, part/part.py).
 
   usage: starts.py BYWAY          prints one line a case, exits 1 if one failed
@@ -14,6 +15,8 @@ TRUE = "/bin/true"
 MOST = 62
 WALK = re.compile(r"^openat\(AT_FDCWD, \"/proc/thread-self/fd\"")
 OWN = re.compile(r"^stat\(\"/proc/self/exe\"")
+# A part of a cache file, as `whole` of rewrite/image.rs reads it.
+PART = re.compile(r"^read\(.* 65536\) = 65536$")
 
 
 def calls(*start, script):
@@ -53,8 +56,22 @@ def a_pipe_is_looked_for():
     return "an exec looks at the descriptors"
 
 
+def a_cache_file_is_read_in_parts():
+    """The service has the command's CPU, and reads libc's file in full: it yields after each part."""
+    subprocess.run([BYWAY, "run", "--private", "--", TRUE], check=True)
+    with tempfile.TemporaryDirectory() as d:
+        # The service's thread has a log of its own.
+        trace = ["strace", "-ff", "-e", "trace=read,sched_yield", "-o", os.path.join(d, "log")]
+        subprocess.run([*trace, BYWAY, "run", "--private", "--", "sleep", "1"], check=True)
+        logs = [open(os.path.join(d, name), errors="replace").read().splitlines() for name in os.listdir(d)]
+    next_call = [after for log in logs for l, after in zip(log, log[1:]) if PART.match(l)]
+    assert len(next_call) > 4, f"{len(next_call)} parts were read"
+    assert all(l.startswith("sched_yield") for l in next_call), "two parts are read without a yield between them"
+    return f"{len(next_call)} parts, a yield after each"
+
+
 bad = 0
-for case in few_calls, a_pipe_is_looked_for:
+for case in few_calls, a_pipe_is_looked_for, a_cache_file_is_read_in_parts:
     try:
         print(f"ok {case.__name__}: {case()}")
     except AssertionError as e:
