@@ -11,46 +11,18 @@ Not here: how much is carried, which is the policy's; programs that are not inst
          programs.py BYWAY --table        prints the table
          programs.py BYWAY --write        puts the table into docs/compatibility.md
 """
-import datetime, json, os, re, shutil, socketserver, struct, subprocess, sys, tempfile, threading
-from part import ASLEEP, BYWAY, Box
+import datetime, os, re, subprocess, sys
+from jobs import POLICY, Program, each, runs
 
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/compatibility.md")
 BEGIN, END = "<!-- programs: made by tests/part/programs.py -->\n", "<!-- end of programs -->\n"
 NO_PART = "takes no part"
-# What the policy leaves to the kernel depends on the machine, and says nothing of a program.
-POLICY = (None, ASLEEP, "carrying never began")
 # A pipe of less is never carried, which says nothing of its programs.
 SMALL = 1 << 16
 # What the cache does not know is looked at during a start, and counts from the next one on; a busy machine needs more.
 STARTS = 6
 
 LINES = "seq 100000"
-
-
-class Program:
-    """One program: its job is a line of bash over files in the current folder; `own`: how the names of its processes begin."""
-
-    def __init__(self, name, job, version="--version", own=None, setup=None, needs=(), command=None, files=None):
-        self.name, self.job, self.version, self.setup, self.files = name, job, version, setup, files or {}
-        self.command = command or name
-        self.needs = (self.command.split()[0], *needs)
-        self.own = own or (name,)
-
-    def here(self, box):
-        return all(shutil.which(box.env.get(n.lstrip("$"), n)) for n in self.needs)
-
-    def make(self, box):
-        """Its files."""
-        for name, text in self.files.items():
-            os.makedirs(os.path.dirname(box.path(name)), exist_ok=True)
-            box.write(name, text)
-        if self.setup:
-            assert box.run(f"cd {box.folder} && {self.setup}")[0][0] == 0, "its job could not be made ready"
-
-    def line(self, box):
-        return f"cd {box.folder} || exit; {self.job}"
-
-
 LOOP = "| {} | md5sum"
 PYTHON = "import asyncio, hashlib, ssl, sys\n{}\n" \
     "async def main():\n    h = hashlib.sha256(ssl.OPENSSL_VERSION[:7].encode())\n    for line in sys.stdin:\n" \
@@ -130,58 +102,6 @@ process.stdin.on('data', s => { const all = (left + s).split('\\n'); left = all.
 ]
 
 
-class Redis(socketserver.StreamRequestHandler):
-    """As much of a server as redis-cli needs: what is to be echoed comes back, everything else is refused."""
-
-    def handle(self):
-        while (count := self.rfile.readline()).startswith(b"*"):
-            words = []
-            for _ in range(int(count[1:])):
-                words.append(self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2])
-            said = b"$%d\r\n%s\r\n" % (len(words[-1]), words[-1]) if words[0].lower() == b"echo" else b"-ERR no\r\n"
-            self.wfile.write(said)
-
-
-class Postgres(socketserver.StreamRequestHandler):
-    """As much of a server as psql needs: a query's text is its answer, a row of one column."""
-    # An answer is several small writes.
-    disable_nagle_algorithm = True
-
-    def send(self, kind, *parts):
-        body = b"".join(parts)
-        self.wfile.write(kind + struct.pack(">i", len(body) + 4) + body)
-
-    def handle(self):
-        self.rfile.read(struct.unpack(">i", self.rfile.read(4))[0] - 4)
-        self.send(b"R", struct.pack(">i", 0))
-        self.send(b"S", b"client_encoding\0UTF8\0")
-        self.send(b"S", b"server_version\0" + b"15.0\0")
-        self.send(b"Z", b"I")
-        while self.rfile.read(1) == b"Q":
-            query = self.rfile.read(struct.unpack(">i", self.rfile.read(4))[0] - 4)[:-1]
-            self.send(b"T", struct.pack(">h", 1), b"text\0", struct.pack(">ihihih", 0, 0, 25, -1, -1, 0))
-            self.send(b"D", struct.pack(">hi", 1, len(query)), query)
-            self.send(b"C", b"SELECT 1\0")
-            self.send(b"Z", b"I")
-
-
-def served(handler):
-    """Serves until this process ends; the port."""
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return str(server.server_address[1])
-
-
-def python_with(module):
-    """The first interpreter that can import it, or none; what is called python3 may be a script."""
-    for p in ("python3", "/usr/bin/python3"):
-        said = subprocess.run([p, "-c", f"import sys, {module}; print(sys.executable)"], capture_output=True, text=True)
-        if said.returncode == 0:
-            return said.stdout.strip()
-    return "none"
-
-
 def version(box, p):
     if p.version is None:
         return re.search(r"v([\d.]+)", subprocess.run([p.command], capture_output=True, text=True).stdout).group(1)
@@ -211,17 +131,8 @@ def judged(p, told):
 
 def looked_at(box, p):
     """Runs its job on both; version, verdict, reason."""
-    p.make(box)
-    job = p.line(box)
-    plain, said = box.run(job)
-    assert plain[0] == 0, f"plain: status {plain[0]}, {said[-300:]}"
-    file = box.path(f"{p.name}.json")
-    for _ in range(STARTS):
-        ours, said = box.run(job, BYWAY, "run", "--private", "--explain=json", "--explain-to", file, "--")
-        assert ours == plain, f"under Byway {ours[0]}, {ours[1][-200:]!r} {said[-200:]}; plain {plain[0]}, {plain[1][-200:]!r}"
-        assert os.path.exists(file), "the run was not explained: is BYWAY=off set?"
-        with open(file) as f:
-            verdict = judged(p, json.load(f))
+    for told in runs(box, p, STARTS):
+        verdict = judged(p, told)
         if verdict[0] == "carried":
             break
     return version(box, p), *verdict
@@ -247,41 +158,20 @@ def libc():
     return " ".join(os.confstr("CS_GNU_LIBC_VERSION").split())
 
 
-def ready(folder):
-    box = Box(folder)
-    box.env |= {"LC_ALL": "C", "TZ": "UTC", "REDIS": served(Redis), "PGPORT": served(Postgres), "PGHOST": "127.0.0.1",
-                "PGUSER": "job", "PGSSLMODE": "disable", "PGGSSENCMODE": "disable", "PYTHON": python_with("ssl"),
-                "NUMPY": python_with("numpy"), "PARALLEL_HOME": box.folder,
-                "GIT_CONFIG_GLOBAL": "/dev/null"}
-    for theirs in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
-        box.env.pop(theirs, None)
-    return box
-
-
 def main():
     words = sys.argv[2:]
-    rows, failed = {}, 0
     before = {} if "--write" in words or "--table" in words else checked_in()
     names = [w for w in words if not w.startswith("--")]
-    say = sys.stderr if "--table" in words else sys.stdout
-    with tempfile.TemporaryDirectory(prefix="byway-programs-") as folder:
-        box = ready(folder)
-        for p in PROGRAMS:
-            if names and p.name not in names:
-                continue
-            if not p.here(box):
-                rows[p.name] = ("-", "not here", "")
-                print(f"skipped {p.name}: not here", file=say, flush=True)
-                continue
-            try:
-                rows[p.name] = v, verdict, why = looked_at(box, p)
-                was = before.get(p.name)
-                if was and verdict == NO_PART and was[1] in ("carried", "takes part", "in part"):
-                    assert number(v) < number(was[0]), f"took part as {was[0]}, and takes none as {v}: {why}"
-                print(f"ok {p.name} {v}: {verdict}{why and ': ' + why}", file=say, flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as e:
-                failed += 1
-                print(f"not ok {p.name}: {e}", file=say, flush=True)
+    rows = {p.name: ("-", "not here", "") for p in PROGRAMS if not names or p.name in names}
+
+    def judge(box, p):
+        rows[p.name] = v, verdict, why = looked_at(box, p)
+        was = before.get(p.name)
+        if was and verdict == NO_PART and was[1] in ("carried", "takes part", "in part"):
+            assert number(v) < number(was[0]), f"took part as {was[0]}, and takes none as {v}: {why}"
+        return f" {v}: {verdict}{why and ': ' + why}"
+
+    failed = each(PROGRAMS, names, judge, sys.stderr if "--table" in words else sys.stdout)
     if "--table" in words:
         print(table(rows), end="")
     elif "--write" in words and not failed:
