@@ -4,13 +4,14 @@
 usage: theirs.py BYWAY KIND PLACE [NAME ...]
 KIND and PLACE: python: the folder in which `test` is (Debian: libpython3.11-testsuite, with what python3 has of it beside it);
   perl, bash, coreutils: the unpacked source, of the version that is installed; stress-ng: the program;
-  openssl, libgcrypt20, nettle, gmp, zlib, media, numpy: FOLDER/KIND, as known/fetch.sh FOLDER makes it: tests with known answers.
+  openssl, libgcrypt20, nettle, gmp, zlib, media, numpy: FOLDER/KIND, as known/fetch.sh FOLDER makes it: tests with known answers;
+  libevent: FOLDER/libevent, made by the same script.
 NAME: those tests alone (python: modules, stress-ng: stressors).
 What is tested are the installed programs and libraries. bash's tests have three helpers built. The tests of the libraries are
 programs of their own, built from the source; they load the installed shared library, and this is checked before they run. Those
 of OpenSSL that need what the shared library does not export have libcrypto linked in instead: a quarter, mostly of internals.
 Not part of `make test`: it needs what this project does not have.
-Ends with 1 if anything ended in another way, twice.
+Ends with 1 if anything ended in another way, twice (libevent: four times).
 """
 import glob, os, re, shutil, signal, subprocess, sys, tempfile
 
@@ -21,7 +22,7 @@ PYTHON = """asyncio bz2 cmd_line cmd_line_script concurrent_futures eintr epoll 
  multiprocessing_fork multiprocessing_forkserver multiprocessing_spawn openpty os pdb pipes poll popen posix pty runpy select selectors
  shutil signal subprocess sys tarfile tempfile threading threadsignals wait3 wait4"""
 STRESSORS = """clone close daemon dup epoll exec fcntl fifo file-ioctl fork io-uring kill membarrier pidfd pipe pipeherd poll ptrace
- rseq seccomp sendfile sigabrt sigchld sigfd sigio signal sigpipe sigsegv sigsuspend sockfd spawn splice switch sysbadaddr tee unshare vfork
+ rseq seccomp sendfile sigabrt sigchld sigfd sigio signal sigpipe sigsegv sigsuspend sock sockfd sockpair spawn splice switch sysbadaddr tee unshare vfork
  vm-splice wait zombie"""
 SECONDS = 300
 
@@ -225,6 +226,40 @@ class Numpy:
         return [PLACE + "/bin/python", *test], tmp, {"HYPOTHESIS_STORAGE_DIRECTORY": tmp, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+class Libevent:
+    """Its regress program by groups, and its small programs, with each way to wait. "piped": a pipe stands for each pair of sockets.
+    But for http, which is of sockets alone and takes a minute, and those that wait half a minute for a pipe's other direction."""
+    failed = r"^\s*\[\S+ FAILED\]$"
+    passed = r"\bOK$"
+    loads = "test/.libs/regress", "libevent_core-2.1"
+    # Its timers may be 50 ms late, which they are on a busy machine.
+    tries = 4
+    waits = {"epoll": {}, "changelist": {"EVENT_EPOLL_USE_CHANGELIST": "1"}, "timerfd": {"EVENT_PRECISE_TIMER": "1"},
+             "poll": {"EVENT_NOEPOLL": "1"}, "select": {"EVENT_NOEPOLL": "1", "EVENT_NOPOLL": "1"}}
+    groups = "main et finalize evbuffer signal util bufferevent dns rpc thread listener"
+    piped = "main et finalize evbuffer signal util bufferevent thread"
+    two_ways = """main/active_later main/combined main/event_remove_timeout main/multiple_events_for_same_fd
+      bufferevent/bufferevent_filters bufferevent/bufferevent_filters_disable bufferevent/bufferevent_zlib"""
+    # What is written, as regress has it, is the first of a pair; here the second.
+    programs = "test-eof test-weof test-time test-changelist test-fdleak"
+    benches = {"bench": "-n 500 -a 50 -w 5000", "bench-few": "-n 20 -a 2 -w 5000", "bench_cascade": "-n 300"}
+
+    def names(self):
+        return [f"{w} {n}" for w in self.waits for n in [*self.groups.split(), *("piped " + g for g in self.piped.split()), *self.programs.split(),
+                *("piped " + p for p in [*self.programs.split(), *self.benches] if p != "test-eof")]]
+
+    def command(self, name, tmp):
+        wait, *piped, what = name.split()
+        env = dict(self.waits[wait])
+        if what in self.groups:
+            command = ["regress", what + "/..", *(":" + t for t in self.two_ways.split() if piped and t.startswith(what))]
+        else:
+            command = [what.removesuffix("-few"), *self.benches.get(what, "").split()]
+        if piped:
+            env |= {"LD_PRELOAD": PLACE + "/one_way.so", "ONE_WAY": "0" if command[0] == "regress" else "1"}
+        return [f"{PLACE}/test/.libs/{command[0]}", *command[1:]], tmp, env
+
+
 def installed(suite):
     """Under Byway, the test loads Byway's library, and the machine's own of what is tested: nothing else proves anything."""
     program, library = suite.loads
@@ -258,7 +293,8 @@ def outcome(suite, name, before):
 
 
 KINDS = {"python": Python, "perl": Perl, "bash": Bash, "coreutils": Coreutils, "stress-ng": StressNg, "openssl": OpenSsl,
-         "libgcrypt20": Libgcrypt, "nettle": Nettle, "gmp": Gmp, "zlib": Zlib, "media": Media, "numpy": Numpy}
+         "libgcrypt20": Libgcrypt, "nettle": Nettle, "gmp": Gmp, "zlib": Zlib, "media": Media, "numpy": Numpy,
+         "libevent": Libevent}
 
 
 def main():
@@ -270,7 +306,7 @@ def main():
     all_names = suite.names()
     names, same, passed, good = sys.argv[4:] or all_names, 0, 0, 0
     for name in names:
-        for _ in range(2):
+        for _ in range(getattr(suite, "tries", 2)):
             kernel, byway = outcome(suite, name, []), outcome(suite, name, [BYWAY, "run", "--"])
             if kernel[:2] == byway[:2]:
                 break

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Fetches and builds what theirs.py's known-answer tests need: the Debian sources of the installed libraries, ffmpeg, numpy.
-#      usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy ...]
+# Fetches and builds what theirs.py's tests of libraries need: the Debian sources of the installed ones, ffmpeg, numpy.
+#      usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent ...]
 # Everything lies in FOLDER/<name> in the end, and works only there. Missing packages are installed as root.
 # Where Debian no longer has the source of the installed version, the same release or else the newest stands in; a line says so.
 # All of it takes about a quarter of an hour, most of it OpenSSL.
 set -euo pipefail
-usage() { echo "fetch: $1; usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy ...]" >&2; exit 2; }
+usage() { echo "fetch: $1; usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent ...]" >&2; exit 2; }
 [ $# -ge 1 ] || usage "it takes a folder"
 mkdir -p "$1" || usage "$1 cannot be made"
 folder=$(realpath "$1"); shift
-what=("$@"); [ $# -gt 0 ] || what=(openssl libgcrypt20 nettle gmp zlib media numpy)
+here=$(dirname "$(realpath "$0")")
+what=("$@"); [ $# -gt 0 ] || what=(openssl libgcrypt20 nettle gmp zlib media numpy libevent)
 for w in "${what[@]}"; do
-  case $w in openssl | libgcrypt20 | nettle | gmp | zlib | media | numpy) ;; *) usage "there is no $w" ;; esac
+  case $w in openssl | libgcrypt20 | nettle | gmp | zlib | media | numpy | libevent) ;; *) usage "there is no $w" ;; esac
 done
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 jobs=${JOBS:-1}
@@ -115,6 +116,15 @@ get_media() { packages ffmpeg; mkdir -p "$folder/media"; }
 get_numpy() {
   packages python3 python3-venv
   python3 -m venv "$folder/numpy" && "$folder/numpy/bin/pip" install -q numpy pytest hypothesis
+}
+get_libevent() {
+  packages gcc make dpkg-dev zlib1g-dev libevent-core-2.1-7 libevent-extra-2.1-7 libevent-pthreads-2.1-7
+  source_of libevent libevent-core-2.1-7; cd "$folder/libevent"
+  quietly ./configure --disable-openssl --disable-static
+  # Debian's patches are newer than what autotools made of them.
+  quietly make -j"$jobs" AUTOCONF=: AUTOMAKE=: ACLOCAL=: AUTOHEADER=:
+  mv .libs built # as above
+  quietly cc -O1 -Wall -Wextra -shared -fPIC -o one_way.so "$here/one_way.c"
 }
 for w in "${what[@]}"; do
   start=$SECONDS; (get_"$w"); echo "$w: ready in $folder/$w after $((SECONDS - start)) s"
