@@ -5,6 +5,7 @@
 //! Not here: what the lock protects.
 use crate::channel::Channel;
 use crate::spiller::is_at_work;
+use crate::wait::late;
 use crate::word::{Head, Tail};
 use crate::{Caller, biased_lock};
 use byway_sys::signal::Held;
@@ -29,6 +30,8 @@ impl Patience {
         self.turns += 1;
         match self.turns {
             n if n < 64 && cpus > 1 => clock::pause(),
+            // The owner was preempted by this thread, which it woke.
+            n if n < Self::SOON && cpus == 1 && late::is_late() => process::nap(1),
             n if n < Self::SOON => process::yield_now(),
             _ => process::nap(50),
         }

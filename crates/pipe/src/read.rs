@@ -9,6 +9,7 @@ use crate::mode::Mode;
 use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
+use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy, wait};
 use byway_sys::errno::{EAGAIN, Ret, failed};
@@ -489,6 +490,7 @@ pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
+    late::returns(me);
     policy::expect_tail(me, ch);
     ch.reader.0.count_kernel(ret);
     let full = &ch.facts.0.full;

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 mod batch;
 mod handover;
+pub(crate) mod late;
 pub use batch::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 
@@ -126,8 +127,10 @@ fn wait(
         }
         let came = ready();
         helped.after(came).store(yields);
+        late::sleeps(me, before + d);
         return came;
     }
+    late::sleeps(me, before);
     // About to sleep: the time to give back what nobody uses.
     if reclaim::is_due(&me.domain) {
         reclaim::look(&crate::clusters::user(me));

@@ -10,6 +10,7 @@ use crate::copy::Buffers;
 use crate::handback::ONE_SLOT;
 use crate::mode::Mode;
 use crate::reason::Reason;
+use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
     Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,
@@ -197,7 +198,8 @@ pub(crate) fn clear_drained(me: &Caller, ch: &Channel, fd: usize, r: u64, m: Chu
 }
 
 /// After a sleep that `write` asked for: `Some` ends the call, `None` asks `write` again.
-pub fn woken(fd: usize, w: &Progress, restartable: bool, ret: Ret) -> Option<Ret> {
+pub fn woken(me: &Caller, fd: usize, w: &Progress, restartable: bool, ret: Ret) -> Option<Ret> {
+    late::returns(me);
     if restartable {
         // LINUX vmsplice(2) of a bad address: EFAULT once there is room; EINTR and EPIPE as write(2) has them.
         return match ret {

@@ -352,7 +352,7 @@ pub fn resume(f: &mut Frame) -> u32 {
                 want: f.want,
                 done: f.done,
             };
-            match write::woken(f.fd, &p, f.kind == WAIT, ret) {
+            match write::woken(&me, f.fd, &p, f.kind == WAIT, ret) {
                 Some(r) => finished(f, r),
                 None => go_write(f, &me, ch),
             }

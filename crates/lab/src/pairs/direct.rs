@@ -161,11 +161,13 @@ impl End {
                 let bad = Iov { base: 16, len: 1 };
                 // SAFETY: an address at which nothing is: the call waits for room, then fails.
                 let r = unsafe { call6(nr::VMSPLICE, fd, &raw const bad as usize, 1, 0, 0, 0) };
-                write::woken(fd, p, true, r).map(said).transpose()
+                write::woken(&self.me, fd, p, true, r).map(said).transpose()
             }
             _ => {
                 let (r, _) = file::poll1(fd, file::POLLOUT, -1);
-                write::woken(fd, p, false, r).map(said).transpose()
+                write::woken(&self.me, fd, p, false, r)
+                    .map(said)
+                    .transpose()
             }
         }
     }

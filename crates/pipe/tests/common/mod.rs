@@ -155,13 +155,13 @@ impl Pipe {
                         } else {
                             r as isize
                         };
-                        if let Some(n) = write::woken(self.w, &p, true, r) {
+                        if let Some(n) = write::woken(&me, self.w, &p, true, r) {
                             return n;
                         }
                     }
                     Step::WaitPartial => {
                         let (r, _) = file::poll1(self.w, file::POLLOUT, -1);
-                        if let Some(n) = write::woken(self.w, &p, false, r) {
+                        if let Some(n) = write::woken(&me, self.w, &p, false, r) {
                             return n;
                         }
                     }
