@@ -80,7 +80,7 @@ pub const ROWS: &[Row] = &[
          another set: handed back for good"),
     row(&[(EPOLL_WAIT, "epoll_wait"), (EPOLL_PWAIT, "epoll_pwait"), (EPOLL_PWAIT2, "epoll_pwait2")], BY_FIRST,
         "as poll. With two threads in one set at a time: its pipes are handed back for good"),
-    row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows. Of an epoll set: its pipes are handed back for good"),
+    row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),
     row(&[(SPLICE, "splice")], HandsBack(&[0, 2], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(TEE, "tee"), (SENDFILE, "sendfile")], HandsBack(&[0, 1], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),

@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const EPOCH: usize = 20;
 const EXEC: usize = 21;
 const OPENED: usize = 25;
+const DUPLICATED: usize = 26;
 
 const AT_FDCWD: usize = -100isize as usize;
 
@@ -87,17 +88,20 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => set_wait::begin(f),
         nr::EPOLL_CTL => sets::changes(f),
         nr::EPOLL_CREATE | nr::EPOLL_CREATE1 => sets::creates(f),
-        nr::DUP => duplicates(a0),
+        nr::DUP => duplicates(f),
         nr::FCNTL if [file::F_DUPFD, file::F_DUPFD_CLOEXEC].contains(&(a1 as u32 as usize)) => {
-            duplicates(a0)
+            duplicates(f)
         }
         _ => asks(f).unwrap_or_else(|| gives_up(f, false)),
     }
 }
 
-/// One more descriptor of the file behind `fd`: the channel follows; a set is known by one number only.
-fn duplicates(fd: usize) -> u32 {
-    sets::leaves(fd);
+/// One more descriptor of a file, by a number that the kernel gives: the channel follows, and so does a set.
+fn duplicates(f: &mut Frame) -> u32 {
+    if sets::duplicates(f.args[0]) {
+        return same(f, DUPLICATED);
+    }
+    sets::leaves(f.args[0]);
     RUN
 }
 
@@ -188,7 +192,7 @@ fn replaces(f: &mut Frame) -> u32 {
             closes(f, was)
         }
         _ => {
-            duplicates(a0);
+            sets::leaves(a0);
             if a0 as u32 != a1 as u32 {
                 sets::closes(a1);
                 fifo::closes(a1);
@@ -224,6 +228,10 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         SLEEP => sleep::end(f),
         set_wait::WAITS => set_wait::end(f),
         SUSPENDED => resumes(f),
+        DUPLICATED => {
+            sets::duplicated(f.args[0], f.result);
+            DONE
+        }
         OPENED => {
             fifo::opened(f.result, fifo_opens::Begun(f.done as u32));
             DONE

@@ -144,14 +144,41 @@ pub struct List {
     /// So many of them are hot; and of the others so many by edge.
     hot: usize,
     idle_edges: usize,
-    /// The set's descriptor plus one; 0: nobody has this place.
-    pub fd: u32,
+    /// The set's descriptors; none: nobody has this place.
+    pub numbers: Numbers,
+    /// Whether the set has had a registration that is in no list.
+    pub mixed: bool,
     /// The thread that waits.
     pub waiter: u32,
     /// Moves with every set that has the place.
     pub life: u32,
     /// Where the next answer begins, so that each has its turn.
     pub first: usize,
+}
+
+/// The descriptors of one set: the first, and those that a dup has made. Each plus one, or 0.
+#[derive(Clone, Copy)]
+pub struct Numbers([u32; 4]);
+
+impl Numbers {
+    const NONE: Numbers = Numbers([0; 4]);
+
+    pub fn has(&self, fd: usize) -> bool {
+        self.0.contains(&(fd as u32 + 1))
+    }
+    /// Any of them.
+    pub fn one(&self) -> Option<usize> {
+        self.0.iter().find(|n| **n != 0).map(|n| *n as usize - 1)
+    }
+    /// False: there is no room for one more.
+    pub fn add(&mut self, fd: usize) -> bool {
+        let free = self.0.iter_mut().find(|n| **n == 0);
+        free.map(|n| *n = fd as u32 + 1).is_some()
+    }
+    pub fn drop(&mut self, fd: usize) {
+        let same = self.0.iter_mut().filter(|n| **n == fd as u32 + 1);
+        same.for_each(|n| *n = 0);
+    }
 }
 
 /// As many as a process has descriptors. Only pages that are used become memory.
@@ -184,7 +211,8 @@ impl List {
         n: 0,
         hot: 0,
         idle_edges: 0,
-        fd: 0,
+        numbers: Numbers::NONE,
+        mixed: false,
         waiter: 0,
         life: 0,
         first: 0,
@@ -194,7 +222,7 @@ impl List {
     pub fn begin(&mut self, fd: usize) -> bool {
         self.memory = Memory::new();
         if self.memory.is_some() {
-            self.fd = fd as u32 + 1;
+            self.numbers.add(fd);
         }
         self.memory.is_some()
     }
@@ -207,7 +235,7 @@ impl List {
         if let Some(memory) = self.memory.take() {
             memory.give_back();
         }
-        (self.fd, self.waiter) = (0, 0);
+        (self.numbers, self.mixed, self.waiter) = (Numbers::NONE, false, 0);
         self.life = self.life.wrapping_add(1);
     }
 
@@ -350,7 +378,7 @@ impl List {
         for k in (0..self.hot).rev() {
             if self.all()[k].channel(me).is_none_or(Channel::is_kernels) {
                 self.forget(k);
-                fdtable::set_mixed(self.fd as usize - 1);
+                self.mixed = true;
             } else if !self.arm(me, k, asked) {
                 self.disarm_hot(me);
                 return false;
@@ -463,7 +491,10 @@ impl List {
                 exec::give_up(e.fd as usize, Reason::Readiness, false);
             }
         }
-        fdtable::set_plain(self.fd as usize - 1);
+        while let Some(fd) = self.numbers.one() {
+            fdtable::set_plain(fd);
+            self.numbers.drop(fd);
+        }
         self.leave();
     }
 }

@@ -12,7 +12,7 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::registrations::List;
 use crate::sets;
-use crate::{access, asked, fdtable, io, ready, sleep};
+use crate::{access, asked, io, ready, sleep};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_sys::clock;
@@ -37,7 +37,7 @@ pub fn begin(f: &mut Frame) -> u32 {
         // The kernel refuses it.
         return RUN;
     };
-    let lock = || sets::lock(&me, i).filter(|l| l.fd == set as u32 + 1);
+    let lock = || sets::lock(&me, i).filter(|l| l.numbers.has(set));
     for tries in 0..TRIES {
         if waits && !me.handlers {
             let only = lock().and_then(|mut l| l.only_reader());
@@ -148,7 +148,7 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let [set, at, most, ..] = f.args;
     let most = most as u32 as usize;
     let ours = list.hot().iter().filter(|e| e.hidden != 0).count();
-    let alone = list.len() == 1 && fdtable::set(set).is_some_and(|s| !s.mixed);
+    let alone = list.len() == 1 && !list.mixed;
     let asks = !(alone && ours == 1 && ready::has_writer(me, set));
     let mut told = Answer { at, n: 0 };
     if asks {

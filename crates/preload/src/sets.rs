@@ -2,8 +2,8 @@
 //!
 //! A set stays the kernel's, and so does every registration in it. Here are the pipes of which the kernel
 //! alone would not tell all: they are armed while a call waits for the set (set_wait.rs).
-//! Invariant: a carried pipe is in a set only if the set is known here, by one number and in this process alone, and has
-//! the pipe on its list, where no other list has it. Where that ends (dup, fork, exec, a set in a set, a set that is polled
+//! Invariant: a carried pipe is in a set only if the set is known here, by its numbers and in this process alone, and has
+//! the pipe on its list, where no other list has it. Where that ends (dup2, fork, exec, a set in a set, a set that is polled
 //! or passed on, one-shots), the pipes of the set are handed back for good, before the call that ends it.
 //! unsafe: each list is under its own lock; reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: what a list has of a pipe (registrations.rs), waiting (set_wait.rs).
@@ -123,13 +123,14 @@ pub fn unlists(e: &Entry) {
 /// The list that has `fd`, under its lock.
 fn of_descriptor(me: &Caller, fd: usize) -> Option<(Locked, usize)> {
     let i = LISTED.get(fd)?.load(Relaxed).checked_sub(1)?;
-    let list = lock(me, i.into()).filter(|l| l.fd != 0)?;
+    let list = lock(me, i.into()).filter(|l| l.numbers.one().is_some())?;
     let k = list.place(fd)?;
     Some((list, k))
 }
 
 fn is_ours(list: &Locked) -> bool {
-    fdtable::set(list.fd as usize - 1).is_some_and(family::is_ours)
+    let number = list.numbers.one();
+    number.is_some_and(|fd| fdtable::set(fd).is_some_and(family::is_ours))
 }
 
 /// `fd`, whose channel is `ch`, is about to be read: it is armed no longer. Where another thread waits for its set, the
@@ -178,7 +179,7 @@ fn each(mut does: impl FnMut(&Caller, &mut List)) {
     }
     let Some(me) = io::me() else { return };
     for i in 0..SETS {
-        if let Some(mut list) = lock(&me, i).filter(|l| l.fd != 0) {
+        if let Some(mut list) = lock(&me, i).filter(|l| l.numbers.one().is_some()) {
             does(&me, &mut list);
         }
     }
@@ -235,7 +236,7 @@ pub fn changes(f: &mut Frame) -> u32 {
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
     let Some(slot) = fdtable::channel(fd) else {
-        fdtable::set_mixed(set);
+        mixes(set);
         return RUN;
     };
     let listed = listed(set);
@@ -254,7 +255,7 @@ pub fn changes(f: &mut Frame) -> u32 {
             DONE
         }
         None => {
-            fdtable::set_mixed(set);
+            mixes(set);
             exec::give_up(fd, Reason::Readiness, false);
             RUN
         }
@@ -287,7 +288,7 @@ fn carries(
     let can = u32::from(if reads { asked::IN } else { asked::OUT } as u16);
     let e = Entry::of(fd, slot, events & can, events & EPOLLET != 0, data);
     let was = list.place(fd).map(|k| list.take(&me, k));
-    let fits = events & NOT_CARRIED == 0 && list.fd == set as u32 + 1 && fd < fdtable::FDS;
+    let fits = events & NOT_CARRIED == 0 && list.numbers.has(set) && fd < fdtable::FDS;
     if !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
@@ -305,6 +306,38 @@ fn carries(
     Some(r)
 }
 
+/// Set `fd`, if it is one, has a registration that is in no list.
+fn mixes(fd: usize) {
+    fdtable::set_mixed(fd);
+    if let Some((me, i)) = listed(fd)
+        && let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd))
+    {
+        list.mixed = true;
+    }
+}
+
+/// Whether set `fd` may have one more number: then `duplicated` comes after the call. tokio waits by one number, and
+/// registers by the other.
+pub fn duplicates(fd: usize) -> bool {
+    let has_list = |list: Option<usize>| list.is_some() || makes_list(fd).is_some();
+    fdtable::set(fd).is_some() && owned(fd).is_some_and(has_list)
+}
+
+/// Set `fd` is `now` as well, unless the call failed.
+pub fn duplicated(fd: usize, now: isize) {
+    let (false, Some(set), Some((me, i))) = (failed(now), fdtable::set(fd), listed(fd)) else {
+        return;
+    };
+    if let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd)) {
+        fdtable::forget(now as usize);
+        fdtable::set_made(now as usize, Some(set));
+        if !list.numbers.add(now as usize) {
+            list.give_up(&me);
+            fdtable::set_plain(now as usize);
+        }
+    }
+}
+
 /// A list for set `fd`, which has none yet.
 fn makes_list(fd: usize) -> Option<(Caller, usize)> {
     if owned(fd)?.is_some() {
@@ -313,11 +346,12 @@ fn makes_list(fd: usize) -> Option<(Caller, usize)> {
     let me = io::me()?;
     for i in 0..SETS {
         let mut list = lock(&me, i)?;
-        if list.fd == 0 {
+        if list.numbers.one().is_none() {
             let set = fdtable::set(fd)?;
             if !list.begin(fd) {
                 return None;
             }
+            list.mixed = set.mixed;
             let set = fdtable::Set {
                 list: Some(i),
                 ..set
@@ -336,7 +370,7 @@ pub fn leaves(fd: usize) {
     }
     match (owned(fd), io::me()) {
         (Some(Some(i)), Some(me)) => {
-            if let Some(mut list) = lock(&me, i).filter(|l| l.fd == fd as u32 + 1) {
+            if let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd)) {
                 list.give_up(&me);
             }
         }
@@ -351,10 +385,13 @@ pub fn leaves(fd: usize) {
 pub fn closes(fd: usize) {
     if let Some(set) = fdtable::set(fd) {
         if let (Some(i), Some(me)) = (set.list, io::me())
-            && let Some(mut list) = lock(&me, i).filter(|l| l.fd == fd as u32 + 1)
+            && let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd))
         {
-            list.wake_all(&me);
-            list.leave();
+            list.numbers.drop(fd);
+            if list.numbers.one().is_none() {
+                list.wake_all(&me);
+                list.leave();
+            }
         }
         return;
     }
@@ -402,7 +439,7 @@ pub fn leave_image(fd: usize, set: fdtable::Set) {
     if let Some(mut list) = set
         .list
         .and_then(|i| lock(&me, i))
-        .filter(|l| l.fd == fd as u32 + 1)
+        .filter(|l| l.numbers.has(fd))
     {
         // A vfork child's descriptors are not the table's, and the list is its parent's.
         for e in list.all() {
