@@ -239,7 +239,7 @@ def main():
                                   capture_output=True, text=True)
             check(f"bench {words[0]}", made.returncode == 0, made.stderr)
         page, svg = work / "report.html", work / "svg"
-        made = subprocess.run([byway, "report", records, root / "runs/2026-11-21-demo/raw.json", "-o", page, "--svg", svg],
+        made = subprocess.run([byway, "report", records, root / "crates/lab/tests/data/old-record.json", "-o", page, "--svg", svg],
                               capture_output=True, text=True)
         check("report", made.returncode == 0 and "4 records" in made.stdout, made.stdout + made.stderr)
         check("nothing half written stays", not list(work.glob("*.new")))

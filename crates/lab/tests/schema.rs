@@ -92,7 +92,7 @@ fn the_schema_refuses_what_is_no_record() {
     let mut more = good.clone();
     more["extra"] = 1.into();
     assert!(schemas.validate(&more, index).is_err());
-    let old = std::fs::read_to_string(file("runs/2026-11-21-demo/raw.json")).unwrap();
+    let old = std::fs::read_to_string(file("crates/lab/tests/data/old-record.json")).unwrap();
     let old: Value = serde_json::from_str(&old).unwrap();
     assert!(schemas.validate(&old, index).is_err());
 }
