@@ -25,7 +25,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 24;
+pub const VERSION: u32 = 25;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -168,6 +168,18 @@ pub mod flags {
     pub const SHARED: u32 = 64;
 }
 
+/// How much of one CPU's time participants have had (crate pipe, wait/late.rs).
+#[repr(C)]
+pub struct Share {
+    /// CPU time of theirs, us.
+    pub used: AtomicU64,
+    /// At the beginning of the present span: that, and the cycle.
+    pub used_before: AtomicU64,
+    pub since: AtomicU64,
+    /// Whether others had a part of the last span.
+    pub others: AtomicU64,
+}
+
 /// The first page.
 #[repr(C)]
 pub struct Header {
@@ -238,6 +250,8 @@ pub struct Header {
     /// Yield back-off: factor, and per CPU the cycle count before which nobody yields.
     pub backoff: AtomicU32,
     pub noyield_until: [AtomicU64; 64],
+    /// What participants that may run on one CPU only have had of it; the CPU's number, modulo the length, is the index.
+    pub shares: [Share; 8],
     /// Free memory that may stay, KiB: above `high` for longer than `decay_ms`, it goes back down to `low`.
     pub low_kib: AtomicU32,
     pub high_kib: AtomicU32,

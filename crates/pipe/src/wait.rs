@@ -127,10 +127,10 @@ fn wait(
         }
         let came = ready();
         helped.after(came).store(yields);
-        late::sleeps(me, before + d);
+        late::sleeps(me);
         return came;
     }
-    late::sleeps(me, before);
+    late::sleeps(me);
     // About to sleep: the time to give back what nobody uses.
     if reclaim::is_due(&me.domain) {
         reclaim::look(&crate::clusters::user(me));

@@ -134,6 +134,18 @@ pub fn nap(us: u64) {
     unsafe { call3(nr::NANOSLEEP, ts.as_ptr() as usize, 0, 0) };
 }
 
+/// CPU time that this process has had, us.
+pub fn cpu_us() -> u64 {
+    const CLOCK_PROCESS_CPUTIME_ID: usize = 2;
+    let mut ts = [0u64; 2];
+    // SAFETY: `ts` is a struct timespec.
+    unsafe {
+        let to = ts.as_mut_ptr() as usize;
+        call3(nr::CLOCK_GETTIME, CLOCK_PROCESS_CPUTIME_ID, to, 0)
+    };
+    ts[0] * 1_000_000 + ts[1] / 1000
+}
+
 /// sched_yield(2).
 pub fn yield_now() {
     // SAFETY: no arguments.

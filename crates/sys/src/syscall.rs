@@ -19,6 +19,7 @@ pub mod nr {
     pub const FSTAT: usize = 5;
     pub const POLL: usize = 7;
     pub const MMAP: usize = 9;
+    pub const CLOCK_GETTIME: usize = 228;
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const BRK: usize = 12;

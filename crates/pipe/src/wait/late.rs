@@ -1,28 +1,67 @@
-//! Whether another program wants the one CPU that this process may run on: its sleeps end late.
+//! Whether another program wants the one CPU that this process may run on.
 //!
-//! LINUX 6.18, yield_task_fair: a yield gives up the rest of the slice. Where another program wants the CPU that is paid later, at some
-//! sleep, and the yield itself looks cheap. So one who waits there for the owner of a lock naps instead. A nap takes
-//! longer than a yield where nobody else is there.
-//! Invariant: process-local; a wrong answer costs time, and never a byte.
+//! LINUX 6.18, yield_task_fair: a yield gives up the rest of the slice. Where another program wants the CPU that is paid
+//! later, at some sleep, and the yield itself looks cheap. So one who waits there for the owner of a lock naps instead. A
+//! nap takes longer than a yield where nobody else is there, and longer still where the pipe's own programs compute.
+//! Invariant: a wrong answer costs time, and never a byte.
 //! Not here: yields that were dear by themselves (wait.rs).
 use crate::Caller;
 use crate::policy::per_us;
-use byway_sys::clock;
+use byway_mem::layout::Share;
+use byway_sys::{clock, process};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A sleep of so long ended late, or was for something slow: then nobody loses by a nap.
+/// A sleep of so long ended late, or was for something slow.
 const LATE_US: u64 = 1000;
 /// Two of them within so long count, for as long again. One alone is a start, or a disk.
 const COUNTS_US: u64 = 32_000;
+/// What participants have of the CPU is added up over such spans. Each process adds its own once in `ADDS_US`.
+const SPAN_US: u64 = 64_000;
+const ADDS_US: u64 = 1000;
 
 static ASLEEP: AtomicU64 = AtomicU64::new(0);
-static UNTIL: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
+static UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Of this process: the cycle at which it was last added, and its CPU time then.
+static ADDED: AtomicU64 = AtomicU64::new(0);
+static USED: AtomicU64 = AtomicU64::new(0);
 
-/// A thread is about to sleep, at cycle `now`.
-pub fn sleeps(me: &Caller, now: u64) {
-    if me.cpus == 1 {
-        ASLEEP.store(now, Relaxed);
+/// A thread is about to sleep.
+pub fn sleeps(me: &Caller) {
+    if me.cpus != 1 {
+        return;
+    }
+    let (now, cpu) = clock::now_cpu();
+    ASLEEP.store(now, Relaxed);
+    let us = per_us(me);
+    if now.wrapping_sub(ADDED.load(Relaxed)) < ADDS_US * us {
+        return;
+    }
+    ADDED.store(now, Relaxed);
+    let used = process::cpu_us();
+    let more = used.wrapping_sub(USED.swap(used, Relaxed));
+    let all = &me.domain.header().shares;
+    add(&all[cpu as usize % all.len()], more, now, us);
+}
+
+/// A participant has had `more` of the CPU, us.
+fn add(share: &Share, more: u64, now: u64, us: u64) {
+    let used = share.used.fetch_add(more, Relaxed) + more;
+    let since = share.since.load(Relaxed);
+    let span = now.wrapping_sub(since) / us;
+    if span < SPAN_US {
+        return;
+    }
+    // Of two that come here at once one begins the next span.
+    if share
+        .since
+        .compare_exchange(since, now, Relaxed, Relaxed)
+        .is_ok()
+    {
+        let had = used.wrapping_sub(share.used_before.swap(used, Relaxed));
+        // After a rest the span says nothing.
+        let others = span < 2 * SPAN_US && had < span / 4 * 3;
+        share.others.store(u64::from(others), Relaxed);
     }
 }
 
@@ -31,15 +70,18 @@ pub fn returns(me: &Caller) {
     if me.cpus != 1 {
         return;
     }
-    let (now, us) = (clock::now(), per_us(me));
-    if now.wrapping_sub(ASLEEP.load(Relaxed)) > LATE_US * us
-        && now.wrapping_sub(LAST.swap(now, Relaxed)) < COUNTS_US * us
-    {
+    let ((now, cpu), us) = (clock::now_cpu(), per_us(me));
+    if now.wrapping_sub(ASLEEP.load(Relaxed)) <= LATE_US * us {
+        return;
+    }
+    let again = now.wrapping_sub(LAST.swap(now, Relaxed)) < COUNTS_US * us;
+    let all = &me.domain.header().shares;
+    if again && all[cpu as usize % all.len()].others.load(Relaxed) != 0 {
         UNTIL.store(now + COUNTS_US * us, Relaxed);
     }
 }
 
-/// Whether a sleep has ended late of late.
+/// Whether sleeps have ended late of late, and others have had the CPU.
 pub fn is_late() -> bool {
     clock::now() < UNTIL.load(Relaxed)
 }
