@@ -176,7 +176,7 @@ pub struct Share {
     /// At the beginning of the present span: that, and the cycle.
     pub used_before: AtomicU64,
     pub since: AtomicU64,
-    /// Whether others had a part of the last span.
+    /// Spans in a row in which others had a part.
     pub others: AtomicU64,
 }
 

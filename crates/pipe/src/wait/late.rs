@@ -18,6 +18,8 @@ const COUNTS_US: u64 = 32_000;
 /// What participants have of the CPU is added up over such spans. Each process adds its own once in `ADDS_US`.
 const SPAN_US: u64 = 64_000;
 const ADDS_US: u64 = 1000;
+/// So many spans in a row must say so: in the first one programs start.
+const FEW: u64 = 2;
 
 static ASLEEP: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -61,7 +63,8 @@ fn add(share: &Share, more: u64, now: u64, us: u64) {
         let had = used.wrapping_sub(share.used_before.swap(used, Relaxed));
         // After a rest the span says nothing.
         let others = span < 2 * SPAN_US && had < span / 4 * 3;
-        share.others.store(u64::from(others), Relaxed);
+        let spans = share.others.load(Relaxed).min(FEW) + 1;
+        share.others.store(if others { spans } else { 0 }, Relaxed);
     }
 }
 
@@ -76,7 +79,7 @@ pub fn returns(me: &Caller) {
     }
     let again = now.wrapping_sub(LAST.swap(now, Relaxed)) < COUNTS_US * us;
     let all = &me.domain.header().shares;
-    if again && all[cpu as usize % all.len()].others.load(Relaxed) != 0 {
+    if again && all[cpu as usize % all.len()].others.load(Relaxed) >= FEW {
         UNTIL.store(now + COUNTS_US * us, Relaxed);
     }
 }
