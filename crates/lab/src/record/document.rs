@@ -92,10 +92,11 @@ mod tests {
 
     #[test]
     fn records_of_schema_1_are_read() {
-        for name in ["2026-11-21-demo/raw.json", "2026-11-21-mbuf/raw.json"] {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../../runs")
-                .join(name);
+        for name in [
+            "tests/data/old-record.json",
+            "../../runs/2026-11-21-mbuf/raw.json",
+        ] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
             let r = Record::read(&path).unwrap();
             assert!(r.schema == 1 && !r.results.is_empty() && r.results[0].samples.is_empty());
             assert!(r.parameters.is_empty());
