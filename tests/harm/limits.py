@@ -336,7 +336,8 @@ def a_preloaded_library(box):
 
 @case("audit")
 def the_library_is_overwritten(box):
-    """A program that calls the library dies, as with a plain library that is preloaded, whatever is written.
+    """A program that calls the library dies, as with a plain library that is preloaded. Byway's has no relocated data: where
+    the same text is written, and no call comes in between, its program goes on and takes no part any more.
 
     LINUX: a file that is cut off takes the pages of its private mappings with it, the changed ones too (relocated data). Promised is:
     a new file in its place changes nothing; `byway run` ends as the command did and leaves nothing behind; the next run is well.
@@ -348,7 +349,8 @@ def the_library_is_overwritten(box):
     assert while_it_writes(box, ticks, lambda: instead(library, whole)) == 0
     for text in (whole, b"", b"no library\n"):
         status = while_it_writes(box, ticks, lambda: over(library, text))
-        assert status in KILLED, f"status {status} after {len(text)} bytes were written"
+        goes_on = status == 0 and text is whole and box.way != "plain"
+        assert status in KILLED or goes_on, f"status {status} after {len(text)} bytes were written"
         over(library, whole)
         fine(box.run("sh", "-c", PIPES, start=start), "3000000\n")
 
