@@ -1,5 +1,5 @@
-/* Shared by epoll_rules.c, epoll_wait.c and epoll_stream.c, which include check.h first: a set, and the three calls that
- * wait for one. */
+/* Shared by the epoll programs, which include check.h first: a set, the three calls that wait for one, and a set of many
+ * pipes. */
 enum { WAIT, PWAIT, PWAIT2, CALLS };
 #define EACH_CALL(how) for (int how = 0; how < CALLS; how++)
 static volatile int hits;
@@ -33,4 +33,40 @@ static int told(int how, int e, int ms) {
     int n = waits(how, e, v, 4, ms, 0);
     CHECK(n >= -1 && n <= 1, "%d entries for one descriptor", n);
     return n > 0 ? (int)v[0].events : n;
+}
+/* Of so many pipes in a set some have something in each round: each of those is told, and no other. Mixed: half of them by
+ * edge, half of the writes to the first twenty, and some calls that find nothing sleep. */
+enum { MOST = 1000 };
+static void many_pipes(int pipes, int rounds, int mixed) {
+    static int p[MOST][2];
+    static size_t w[MOST], r[MOST];
+    static struct epoll_event v[MOST];
+    int e = set();
+    unsigned seed = 7;
+    for (int i = 0; i < pipes; i++) {
+        if (i % (pipes / 4))
+            CHECK(!pipe(p[i]), "pipe");
+        else
+            mkpipe(p[i]);
+        add(e, p[i][0], EPOLLIN | (mixed && i % 2 ? EPOLLET : 0), i);
+    }
+    for (int round = 0; round < rounds; round++) {
+        int some = 0, k;
+        for (int n = 0; n < 9; n++) {
+            int i = rand_r(&seed) % (n % 2 || !mixed ? pipes : 20);
+            size_t size = mixed ? 100 : 30;
+            put(p[i][1], size, w[i]);
+            some += w[i] == r[i];
+            w[i] += size;
+        }
+        IS(k = waits(round % CALLS, e, v, pipes, -1, 0), some);
+        for (int n = 0; n < k; n++) {
+            int i = v[n].data.u64;
+            IS(v[n].events, EPOLLIN);
+            CHECK(w[i] > r[i], "pipe %d has nothing", i);
+            get(p[i][0], w[i] - r[i], r[i]);
+            r[i] = w[i];
+        }
+        IS(waits(round % CALLS, e, v, pipes, mixed && round % 20 == 0 ? 1 : 0, 0), 0);
+    }
 }

@@ -178,40 +178,10 @@ static void left_behind(void) {
 }
 /* A thousand pipes, some of which have something: each of those is told, by level and by edge, and no other. */
 static void a_thousand_pipes(void) {
-    enum { MOST = 1000 };
-    static int p[MOST][2];
-    static size_t w[MOST], r[MOST];
-    static struct epoll_event v[MOST];
     struct rlimit l;
     getrlimit(RLIMIT_NOFILE, &l);
     l.rlim_cur = l.rlim_max;
     setrlimit(RLIMIT_NOFILE, &l);
-    int pipes = l.rlim_max < 2 * MOST + 50 ? ((int)l.rlim_max - 50) / 2 : MOST, e = set();
-    unsigned seed = 7;
-    for (int i = 0; i < pipes; i++) {
-        if (i % 250)
-            CHECK(!pipe(p[i]), "pipe");
-        else
-            mkpipe(p[i]);
-        add(e, p[i][0], EPOLLIN | (i % 2 ? EPOLLET : 0), i);
-    }
-    for (int round = 0; round < 300; round++) {
-        int some = 0, k;
-        for (int n = 0; n < 9; n++) {
-            int i = rand_r(&seed) % (n % 2 ? pipes : 20);
-            put(p[i][1], 100, w[i]);
-            some += w[i] == r[i];
-            w[i] += 100;
-        }
-        IS(k = waits(round % CALLS, e, v, pipes, -1, 0), some);
-        for (int n = 0; n < k; n++) {
-            int i = v[n].data.u64;
-            IS(v[n].events, EPOLLIN);
-            CHECK(w[i] > r[i], "pipe %d has nothing", i);
-            get(p[i][0], w[i] - r[i], r[i]);
-            r[i] = w[i];
-        }
-        IS(waits(round % CALLS, e, v, pipes, round % 20 ? 0 : 1, 0), 0);
-    }
+    many_pipes(l.rlim_max < 2 * MOST + 50 ? ((int)l.rlim_max - 50) / 2 : MOST, 300, 1);
 }
 MAIN(T(told_again), T(read_beside), T(changed), T(left_behind), T(a_thousand_pipes))

@@ -117,39 +117,7 @@ static void by_a_spawned_program(void) {
     }
 }
 /* More pipes than one call is likely to look at by itself: each that has bytes is told, and no other. */
-static void a_hundred_pipes(void) {
-    enum { PIPES = 100 };
-    static int p[PIPES][2];
-    static size_t w[PIPES], r[PIPES];
-    int e = set();
-    unsigned seed = 7;
-    for (int i = 0; i < PIPES; i++) {
-        if (i % 25)
-            CHECK(!pipe(p[i]), "pipe");
-        else
-            mkpipe(p[i]);
-        add(e, p[i][0], EPOLLIN, i);
-    }
-    for (int round = 0; round < 200; round++) {
-        int some = 0, k;
-        struct epoll_event v[PIPES];
-        for (int n = 0; n < 9; n++) {
-            int i = rand_r(&seed) % PIPES;
-            put(p[i][1], 30, w[i]);
-            some += w[i] == r[i];
-            w[i] += 30;
-        }
-        IS(k = waits(round % CALLS, e, v, PIPES, -1, 0), some);
-        for (int n = 0; n < k; n++) {
-            int i = v[n].data.u64;
-            IS(v[n].events, EPOLLIN);
-            CHECK(w[i] > r[i], "pipe %d has nothing", i);
-            get(p[i][0], w[i] - r[i], r[i]);
-            r[i] = w[i];
-        }
-        IS(waits(round % CALLS, e, v, PIPES, 0, 0), 0);
-    }
-}
+static void a_hundred_pipes(void) { many_pipes(100, 200, 0); }
 static void thirty_sets(void) {
     enum { SETS = 30 };
     int p[SETS][2], e[SETS];

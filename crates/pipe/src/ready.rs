@@ -109,11 +109,8 @@ pub fn has_bytes(ch: &Channel) -> bool {
 
 /// Whether a reader finds bytes of which its descriptor does not tell.
 pub fn is_hidden(ch: &Channel, fd: usize) -> bool {
-    let t = ch.tail();
-    let h = ch.head();
-    let there = t.wide(h.position()) != h.position() || ch.offer().is_made();
     let told = || (ch.chunk().valid() || ch.is_fifo()) && !ch.lane(fd).is_empty();
-    !t.closed() && there && !told()
+    has_unread(ch, end(ch)) && !told()
 }
 
 /// Whether the ring has something to read before `end`, where the stream ended a moment ago.

@@ -127,7 +127,9 @@ fn wait(
         }
         let came = ready();
         helped.after(came).store(yields);
-        late::sleeps(me);
+        if !came {
+            late::sleeps(me);
+        }
         return came;
     }
     late::sleeps(me);

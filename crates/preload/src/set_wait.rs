@@ -37,7 +37,7 @@ pub fn begin(f: &mut Frame) -> u32 {
         // The kernel refuses it.
         return RUN;
     };
-    let lock = || sets::lock(&me, i).filter(|l| l.numbers.has(set));
+    let lock = || sets::lock_for(&me, i, set);
     for tries in 0..TRIES {
         if waits && !me.handlers {
             let only = lock().and_then(|mut l| l.only_reader());

@@ -98,6 +98,16 @@ pub fn lock(me: &Caller, i: usize) -> Option<Locked> {
     })
 }
 
+/// The list at place `i`, if it is set `fd`'s.
+pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
+    lock(me, i).filter(|l| l.numbers.has(fd))
+}
+
+/// Whether `fd` is on a list.
+fn is_listed(fd: usize) -> bool {
+    LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0)
+}
+
 /// Registration `e` goes on list `i`. False: it, or another of the same read end, is on one.
 fn lists(i: usize, e: &Entry) -> bool {
     let (word, bit) = (&READ[e.slot as usize / 64], 1 << (e.slot % 64));
@@ -136,8 +146,7 @@ fn is_ours(list: &Locked) -> bool {
 /// `fd`, whose channel is `ch`, is about to be read: it is armed no longer. Where another thread waits for its set, the
 /// reader is a second one.
 pub fn reads(me: &Caller, ch: &Channel, fd: usize) {
-    let listed = LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0);
-    if listed
+    if is_listed(fd)
         && ch.tail().sleepers() > 0
         && let Some((mut list, k)) = of_descriptor(me, fd)
         && list.waiter == 0
@@ -149,7 +158,7 @@ pub fn reads(me: &Caller, ch: &Channel, fd: usize) {
 
 /// A write into `fd` was told that there is no room.
 pub fn blocks(me: &Caller, fd: usize) {
-    if LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0)
+    if is_listed(fd)
         && let Some((mut list, k)) = of_descriptor(me, fd)
     {
         list.all()[k].blocked = true;
@@ -310,7 +319,7 @@ fn carries(
 fn mixes(fd: usize) {
     fdtable::set_mixed(fd);
     if let Some((me, i)) = listed(fd)
-        && let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd))
+        && let Some(mut list) = lock_for(&me, i, fd)
     {
         list.mixed = true;
     }
@@ -328,7 +337,7 @@ pub fn duplicated(fd: usize, now: isize) {
     let (false, Some(set), Some((me, i))) = (failed(now), fdtable::set(fd), listed(fd)) else {
         return;
     };
-    if let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd)) {
+    if let Some(mut list) = lock_for(&me, i, fd) {
         fdtable::forget(now as usize);
         fdtable::set_made(now as usize, Some(set));
         if !list.numbers.add(now as usize) {
@@ -370,7 +379,7 @@ pub fn leaves(fd: usize) {
     }
     match (owned(fd), io::me()) {
         (Some(Some(i)), Some(me)) => {
-            if let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd)) {
+            if let Some(mut list) = lock_for(&me, i, fd) {
                 list.give_up(&me);
             }
         }
@@ -385,7 +394,7 @@ pub fn leaves(fd: usize) {
 pub fn closes(fd: usize) {
     if let Some(set) = fdtable::set(fd) {
         if let (Some(i), Some(me)) = (set.list, io::me())
-            && let Some(mut list) = lock(&me, i).filter(|l| l.numbers.has(fd))
+            && let Some(mut list) = lock_for(&me, i, fd)
         {
             list.numbers.drop(fd);
             if list.numbers.one().is_none() {
@@ -396,7 +405,7 @@ pub fn closes(fd: usize) {
         return;
     }
     let fd = fd as u32 as usize;
-    if LISTED.get(fd).is_none_or(|i| i.load(Relaxed) == 0) {
+    if !is_listed(fd) {
         return;
     }
     let Some(me) = io::me() else { return };
@@ -436,11 +445,7 @@ pub fn enter_child() {
 /// Before an exec that set `fd` survives: the new image knows it by its number alone.
 pub fn leave_image(fd: usize, set: fdtable::Set) {
     let Some(me) = io::me() else { return };
-    if let Some(mut list) = set
-        .list
-        .and_then(|i| lock(&me, i))
-        .filter(|l| l.numbers.has(fd))
-    {
+    if let Some(mut list) = set.list.and_then(|i| lock_for(&me, i, fd)) {
         // A vfork child's descriptors are not the table's, and the list is its parent's.
         for e in list.all() {
             if fdtable::ask_kernel(e.fd as usize) == Some(e.slot as usize) {

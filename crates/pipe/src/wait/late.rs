@@ -1,7 +1,7 @@
 //! Whether another program wants the one CPU that this process may run on.
 //!
 //! LINUX 6.18, yield_task_fair: a yield gives up the rest of the slice. Where another program wants the CPU that is paid
-//! later, at some sleep, and the yield itself looks cheap. So one who waits there for the owner of a lock naps instead. A
+//! later, at some sleep, and the yield itself looks cheap. So a waiter for a lock naps there instead. A
 //! nap takes longer than a yield where nobody else is there, and longer still where the pipe's own programs compute.
 //! Invariant: a wrong answer costs time, and never a byte.
 //! Not here: yields that were dear by themselves (wait.rs).
@@ -74,7 +74,9 @@ pub fn returns(me: &Caller) {
         return;
     }
     let ((now, cpu), us) = (clock::now_cpu(), per_us(me));
-    if now.wrapping_sub(ASLEEP.load(Relaxed)) <= LATE_US * us {
+    // 0: a call of the kernel's that was made at once.
+    let since = ASLEEP.swap(0, Relaxed);
+    if since == 0 || now.wrapping_sub(since) <= LATE_US * us {
         return;
     }
     let again = now.wrapping_sub(LAST.swap(now, Relaxed)) < COUNTS_US * us;
