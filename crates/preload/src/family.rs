@@ -14,10 +14,13 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 /// The first of this process.
 static FIRST: AtomicU32 = AtomicU32::new(1);
-/// This process, if it has made a set; and what its word of the domain was then.
+/// This process, if it has made a set; and what its word of the domain was then. In .data, for the reason that attach.rs
+/// gives.
+#[unsafe(link_section = ".data")]
 static SELF: AtomicU32 = AtomicU32::new(0);
 static BASE: AtomicU32 = AtomicU32::new(0);
 /// Those from which it has come by fork alone, if they had made sets.
+#[unsafe(link_section = ".data")]
 static ANCESTORS: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
 
 /// Generations that an entry of the table of descriptors has room for.

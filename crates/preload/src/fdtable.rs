@@ -31,18 +31,26 @@ pub struct Set {
 }
 const _: () = assert!(family::MOST == 1 << 15);
 
-static TABLE: [AtomicU32; FDS] = [const { AtomicU32::new(UNKNOWN) }; FDS];
+/// On one page with the first entries: after a fork the first store into a page copies it.
+#[repr(C)]
+struct Table {
+    /// Moves with every close, so that a lookup that overlaps one is not kept.
+    closes: AtomicU32,
+    entries: [AtomicU32; FDS],
+}
+static ALL: Table = Table {
+    closes: AtomicU32::new(0),
+    entries: [const { AtomicU32::new(UNKNOWN) }; FDS],
+};
+const CLOSES: &AtomicU32 = &ALL.closes;
+const TABLE: &[AtomicU32; FDS] = &ALL.entries;
 
 /// Address of the table, for the entry code.
 #[repr(transparent)]
 pub struct Base(*const [AtomicU32; FDS]);
 // SAFETY: a constant address of atomics.
 unsafe impl Sync for Base {}
-pub static BASE: Base = Base(&TABLE);
-
-/// Moves with every close, so that a lookup that overlaps one is not kept.
-#[unsafe(link_section = ".data")]
-static CLOSES: AtomicU32 = AtomicU32::new(0);
+pub static BASE: Base = Base(TABLE);
 
 /// The channel slot behind `fd`, if it is a carried pipe.
 pub fn channel(fd: usize) -> Option<usize> {

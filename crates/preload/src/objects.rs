@@ -12,15 +12,15 @@ use byway_sys::file;
 use byway_sys::mappings::{self, Mapping};
 use byway_sys::syscall::{call3, call6, nr};
 use core::arch::global_asm;
-use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 global_asm!(".weak dl_iterate_phdr");
 
-/// Room for the first of them: most programs have fewer, and no call is made for it.
-const FEW: usize = 64;
+/// Room for the first of them: most programs have fewer, and no call is made for it. It is on the stack, whose pages the
+/// loader has touched before.
+const FEW: usize = 16;
 /// Room is then reserved for so many. A page of it that no object needs is not touched.
 const MOST: usize = 1 << 16;
 const ARENA: usize = MOST * size_of::<Object>();
@@ -28,11 +28,6 @@ const ARENA: usize = MOST * size_of::<Object>();
 /// The path that this image was started by. In .data, for the reason that attach.rs gives.
 #[unsafe(link_section = ".data")]
 pub static CALLED: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
-
-struct First(UnsafeCell<[MaybeUninit<Object>; FEW]>);
-// SAFETY: the constructor's alone, which runs once, on the only thread.
-unsafe impl Sync for First {}
-static FIRST: First = First(UnsafeCell::new([const { MaybeUninit::uninit() }; FEW]));
 
 #[repr(C)]
 struct PhdrInfo {
@@ -89,9 +84,10 @@ pub struct Object {
 }
 
 pub struct Objects {
-    /// Of the room for so many the first `n` are there.
-    list: *mut Object,
-    room: usize,
+    few: [MaybeUninit<Object>; FEW],
+    /// In place of `few`, or null.
+    arena: *mut Object,
+    /// So many are there.
     n: usize,
     /// Where the kernel's own object lies.
     vdso: usize,
@@ -119,11 +115,11 @@ const NOTHING: Object = Object {
 };
 
 impl Objects {
-    /// The list of this process, which is made once.
+    /// An empty list.
     pub fn new() -> Objects {
         Objects {
-            list: FIRST.0.get().cast(),
-            room: FEW,
+            few: [const { MaybeUninit::uninit() }; FEW],
+            arena: core::ptr::null_mut(),
             n: 0,
             vdso: 0,
             over: false,
@@ -133,15 +129,16 @@ impl Objects {
 
     /// Adds `o`, if there is room.
     fn add(&mut self, o: Object) {
-        if self.n == FEW && self.room == FEW {
+        if self.n == FEW {
             self.grow();
         }
-        if self.n == self.room {
+        let room = if self.arena.is_null() { FEW } else { MOST };
+        if self.n == room {
             self.over = true;
             return;
         }
         // SAFETY: within the room.
-        unsafe { self.list.add(self.n).write(o) };
+        unsafe { self.begin().add(self.n).write(o) };
         self.n += 1;
     }
 
@@ -154,26 +151,33 @@ impl Objects {
         unsafe {
             let m = call6(nr::MMAP, 0, ARENA, READ_WRITE, FLAGS, usize::MAX, 0);
             if !failed(m) {
-                self.list.copy_to_nonoverlapping(m as *mut Object, self.n);
-                self.list = m as *mut Object;
-                self.room = MOST;
+                self.begin()
+                    .copy_to_nonoverlapping(m as *mut Object, self.n);
+                self.arena = m as *mut Object;
             }
+        }
+    }
+
+    fn begin(&mut self) -> *mut Object {
+        match self.arena.is_null() {
+            true => self.few.as_mut_ptr().cast(),
+            false => self.arena,
         }
     }
 
     /// All but this library.
     pub fn list(&mut self) -> &mut [Object] {
         // SAFETY: the first `n` have been written, and nobody else has the room.
-        unsafe { core::slice::from_raw_parts_mut(self.list, self.n) }
+        unsafe { core::slice::from_raw_parts_mut(self.begin(), self.n) }
     }
 }
 
 impl Drop for Objects {
     fn drop(&mut self) {
         self.list().iter_mut().for_each(|o| o.shadow = None);
-        if self.room == MOST {
+        if !self.arena.is_null() {
             // SAFETY: the arena is this value's alone.
-            unsafe { call3(nr::MUNMAP, self.list as usize, ARENA, 0) };
+            unsafe { call3(nr::MUNMAP, self.arena as usize, ARENA, 0) };
         }
     }
 }
@@ -301,12 +305,16 @@ fn status(path: *const u8) -> Option<Status> {
 impl Object {
     /// Its file's path, NUL included: the main program has no name in the loader's list.
     pub fn path(&self) -> &'static [u8] {
-        let name = text(self.name);
-        if name.len() == 1 {
+        if self.is_program() {
             b"/proc/self/exe\0"
         } else {
-            name
+            text(self.name)
         }
+    }
+
+    /// Whether it is the main program.
+    pub fn is_program(&self) -> bool {
+        text(self.name).len() == 1
     }
 
     /// Whether it has code.
@@ -328,7 +336,7 @@ impl Object {
         let is_same = |st: &Status| (mappings::device(st[0]), st[1]) == (self.device, self.inode);
         // The program by the path that it was started by, if that leads to it: /proc has to make a file for its own.
         let called = CALLED.load(Relaxed);
-        if text(self.name).len() == 1
+        if self.is_program()
             && !called.is_null()
             && let Some(st) = status(called).filter(is_same)
         {

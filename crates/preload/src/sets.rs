@@ -105,7 +105,8 @@ pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
 
 /// Whether `fd` is on a list.
 fn is_listed(fd: usize) -> bool {
-    LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0)
+    // Without a set the table's page is not touched.
+    family::has_sets() && LISTED.get(fd).is_some_and(|i| i.load(Relaxed) != 0)
 }
 
 /// Registration `e` goes on list `i`. False: it, or another of the same read end, is on one.
