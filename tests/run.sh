@@ -44,6 +44,13 @@ is "BYWAY_RSEQ=off" "$(BYWAY_RSEQ=off "$byway" run -- bash -c 'cat text | cat | 
 "$byway" doctor -- busybox >out; is "doctor busybox" $? 1; has "doctor busybox" "$(cat out)" "static"
 "$byway" doctor -- nosuchprogram 2>err; is "doctor nosuch" $? 2
 
+# A program that neither opens nor starts anything is started without the library once it is known, but not with a pipe.
+"$byway" run -- bash -c 'for f in 1 2 3; do printenv LD_PRELOAD >$f; done; printenv LD_PRELOAD | cat >pipe; printenv HOME PATH >env
+  mkfifo fifo; cat fifo >named & printenv LD_PRELOAD >fifo; wait; env | grep LD_PRELOAD >starts'
+is "self-contained, second start" "$(cat 2 3)" ""; is "self-contained, environment" "$(cat env)" "$(printenv HOME PATH)"
+for f in pipe named starts; do has "self-contained, $f" "$(cat $f)" libbyway_preload.so; done
+is "other libraries stay" "$(LD_PRELOAD=libm.so.6 "$byway" run -- bash -c 'printenv LD_PRELOAD >1; printenv LD_PRELOAD >2; cat 2')" libm.so.6
+
 # Signals reach the command, and stop with it.
 "$byway" run -- sh -c 'trap "exit 9" TERM; while :; do sleep 0.05; done' & p=$!
 sleep 0.3; kill -TERM $p; wait $p; is "forwarded SIGTERM" $? 9

@@ -39,6 +39,8 @@ static void both_sides_write(void) {
     REAP0(c);
     REAP0(d);
 }
+/* the descriptor that cat without the library reads; 0: the standard input */
+static int number;
 static void run(const char *prog, int how) {
     mkpipe(P);
     mkpipe(O);
@@ -55,10 +57,12 @@ static void run(const char *prog, int how) {
     } else {
         c = how == 1 ? vfork() : fork();
         if (!c) {
-            dup2(P[0], 0);
+            char from[32];
+            snprintf(from, sizeof from, "/dev/fd/%d", number);
+            dup2(P[0], number);
             dup2(O[1], 1);
             cl();
-            if (how == 3) execle(prog, "cat", (char *)0, (char *[]){0}); /* the preload variables are gone */
+            if (how == 3) execle(prog, "cat", from, (char *)0, (char *[]){0}); /* the preload variables are gone */
             execl(prog, "cat", (char *)0);
             _exit(9);
         }
@@ -80,6 +84,13 @@ static void run(const char *prog, int how) {
 }
 static void exec_cat_with_unread_bytes(void) { run("/bin/cat", 0); }
 static void exec_cat_without_environment(void) { run("/bin/cat", 3); }
+/* whatever the numbers of the descriptors that an exec leaves open: a low one, and one behind each size of a table of them */
+static void exec_of_high_numbers(void) {
+    for (int i = 0; i < 5; i++) {
+        number = (int[]){63, 64, 200, 400, 900}[i];
+        run("/bin/cat", 3);
+    }
+}
 static void vfork_cat(void) { run("/bin/cat", 1); }
 static void posix_spawn_cat(void) { run("/bin/cat", 2); }
 /* the cat that no library enters; 0 where there is none */
@@ -319,7 +330,7 @@ static void holds_undumpable(void) {
     holds_on();
 }
 static void undumpable_holder(void) { held_by(holds_undumpable); }
-MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(vfork_cat),
+MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(exec_of_high_numbers), T(vfork_cat),
      T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader),
      T(stopped_writer), T(exec_by_a_second_thread),
      T(first_thread_ended_writer), T(first_thread_ended_reader), T(first_thread_ended_exec),

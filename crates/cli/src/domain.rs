@@ -84,7 +84,7 @@ impl Run {
                 None => Run::create(cache, cpus, settings),
             };
             drop(lock);
-            return run;
+            return run.inspect(|run| runs::show_owner(&run.file));
         }
         Err(format!(
             "shared-memory folder {}: it vanishes",

@@ -6,6 +6,7 @@
 use crate::lock;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +92,18 @@ pub fn have(path: &Path) -> io::Result<File> {
     let f = open(path)?;
     lock(&f, libc::LOCK_SH)?;
     Ok(f)
+}
+
+/// Locks the file `f` so that others can ask for this process's id (crate mem, domain.rs). It may fail, and then they ask
+/// /proc.
+///
+/// POSIX fcntl(2) F_SETLK: the lock ends when this process closes any descriptor of the file.
+pub fn show_owner(f: &File) {
+    // SAFETY: struct flock is valid zeroed: from the file's beginning to its end.
+    let mut all: libc::flock = unsafe { std::mem::zeroed() };
+    all.l_type = libc::F_RDLCK as libc::c_short;
+    // SAFETY: a descriptor of ours; the struct lives over the call.
+    unsafe { libc::fcntl(f.as_raw_fd(), libc::F_SETLK, &all) };
 }
 
 /// Whether nobody else has the file `f`; this process's own lock ends. Under the folder's lock.

@@ -7,9 +7,9 @@
 use crate::group;
 use crate::layout::*;
 use byway_sys::errno::{EINVAL, Ret, failed};
-use byway_sys::line;
 use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
+use byway_sys::{file, line, process};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -37,6 +37,17 @@ impl Domain {
     /// # Errors
     /// The kernel's error, or EINVAL for a file that is not a domain of this version.
     pub fn join(path: &[u8]) -> Result<Domain, Ret> {
+        Domain::join_if(path, |_, _| true)
+    }
+
+    /// The same; and EINVAL if `accepts` refuses it, which is given the descriptor too.
+    ///
+    /// # Errors
+    /// As `join`.
+    pub fn join_if(
+        path: &[u8],
+        accepts: impl FnOnce(&Domain, usize) -> bool,
+    ) -> Result<Domain, Ret> {
         const AT_FDCWD: usize = -100isize as usize;
         const O_RDWR_CLOEXEC: usize = 2 | 0o2000000;
         const O_NOFOLLOW: usize = 0o400000;
@@ -60,13 +71,16 @@ impl Domain {
                 }
                 _ => EINVAL,
             };
-            call3(nr::CLOSE, fd, 0, 0);
             let (false, Some(g)) = (failed(m), g) else {
+                call3(nr::CLOSE, fd, 0, 0);
                 return Err(m);
             };
             let d = Domain::over(m as *mut u8, g.slabs);
             let h = d.header();
-            if h.magic.load(Relaxed) != MAGIC || h.version.load(Relaxed) != VERSION {
+            let is_one = h.magic.load(Relaxed) == MAGIC && h.version.load(Relaxed) == VERSION;
+            let joins = is_one && accepts(&d, fd);
+            call3(nr::CLOSE, fd, 0, 0);
+            if !joins {
                 d.unmap();
                 return Err(EINVAL);
             }
@@ -89,6 +103,17 @@ impl Domain {
             arena: base as usize + g.arena_at,
             slabs: slabs as u32,
         }
+    }
+
+    /// Whether the process ids in the domain mean to this process what they mean to its runs. `fd` is the domain's file, on
+    /// which each run has a lock.
+    pub fn has_our_pids(&self, fd: usize) -> bool {
+        let h = self.header();
+        let owner = file::lock_owner(fd);
+        let is_run = |m: &AtomicU32| m.load(Relaxed) == owner;
+        // What /proc says costs a twentieth of a short program's time.
+        owner != 0 && h.members.iter().any(is_run)
+            || h.pid_space.load(Relaxed) == process::pid_space()
     }
 
     /// What a new, zeroed domain holds besides zeroes; its maker sets the header's other fields and, last, `magic`.

@@ -25,7 +25,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 25;
+pub const VERSION: u32 = 26;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -39,6 +39,8 @@ pub const PARTICIPANTS: usize = 2048;
 pub const THREAD_SLOTS: usize = 512;
 pub const MEMBERS: usize = 64;
 pub const DEPARTURES: usize = 42;
+/// Files of which something is known.
+pub const KNOWN: usize = 192;
 /// Processes share these words by their ids.
 pub const FAMILIES: usize = 64;
 pub const OPENINGS: usize = 2048;
@@ -274,6 +276,8 @@ pub struct Header {
     pub class_most: [AtomicU32; CLASSES],
     /// The table of holdings: a jumbo's unit plus one (holdings.rs).
     pub holdings: AtomicU32,
+    /// What is known of files (known.rs).
+    pub known: [AtomicU64; KNOWN],
     /// A NUL-terminated path.
     pub cache_dir: [u8; 512],
     /// Slabs of spans that were given back to lie idle, and that were taken from those (span.rs).

@@ -16,6 +16,7 @@ pub mod domain;
 pub mod group;
 pub mod hints;
 pub mod holdings;
+pub mod known;
 pub mod layout;
 #[cfg(all(test, loom))]
 mod models;

@@ -215,7 +215,7 @@ mod tests {
         let is = (byway_sys::cached::VERSION, sum);
         assert_eq!(
             is,
-            (9, 11760181153691063952),
+            (10, 11760181153691063952),
             "raise VERSION of crates/sys/src/cached.rs with it"
         );
     }

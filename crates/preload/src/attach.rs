@@ -12,9 +12,10 @@ use crate::shadow::{self, Verdict};
 use crate::{class, environment, exec, io, later, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
-use byway_mem::{departures, participants};
+use byway_mem::{departures, known, participants};
 use byway_pipe::fifo_opens;
 use byway_pipe::reason::Reason;
+use byway_sys::cached::{self, flag};
 use byway_sys::{file, process};
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -117,12 +118,10 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     if process::address_space_is_limited() {
         return;
     }
-    let Ok(d) = Domain::join(&name) else { return };
-    if d.header().pid_space.load(Relaxed) != process::pid_space() {
-        // Its process ids would mean others to those who share its channels.
-        // SAFETY: nobody has it yet.
-        return unsafe { d.unmap() };
-    }
+    // Else its process ids would mean others to those who share its channels.
+    let Ok(d) = Domain::join_if(&name, Domain::has_our_pids) else {
+        return;
+    };
     RUN_ID.store(run, Relaxed);
     environment::USER.store(process::geteuid(), Relaxed);
     // SAFETY: a constructor: there is one thread, and it is here.
@@ -224,6 +223,12 @@ fn map_all(d: Domain, all: &mut Objects) -> Result<(), (Reason, &'static [u8])> 
         let Some(st) = o.status() else {
             return Err((Reason::Unknown, o.path()));
         };
+        let identity = cached::identity(&st, o.build_id());
+        let flags = known::of(&d, identity);
+        if flags & flag::CLEAN != 0 {
+            later::loaded(flags);
+            continue;
+        }
         let cached = || shadow::cached(d, &st, Some(o.build_id()));
         let verdict = match cached() {
             // Once, for all of them.
@@ -231,9 +236,16 @@ fn map_all(d: Domain, all: &mut Objects) -> Result<(), (Reason, &'static [u8])> 
             v => v,
         };
         match verdict {
-            Verdict::Clean { makes_code } => later::loaded(makes_code),
+            Verdict::Clean { flags } => {
+                later::loaded(flags);
+                known::learn(&d, identity, flags | flag::CLEAN);
+                if o.is_program() {
+                    // An exec does not know the build-id.
+                    known::learn(&d, cached::identity(&st, &[]), flags);
+                }
+            }
             Verdict::Shadow(s) => {
-                later::loaded(s.makes_code());
+                later::loaded(s.flags());
                 o.shadow = Some(s);
             }
             Verdict::Unable => return Err((Reason::Unable, o.path())),

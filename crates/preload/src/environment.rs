@@ -6,10 +6,12 @@
 //! Not here: what becomes of pipes over an exec (exec.rs). Source: elf(5), ld.so(8), execve(2).
 use crate::access;
 use crate::attach::{self, text};
+use crate::shadow::Status;
+use byway_mem::known;
+use byway_sys::cached::{self, flag};
 use byway_sys::errno::failed;
-use byway_sys::file;
-use byway_sys::process;
 use byway_sys::syscall::{call3, call6, nr};
+use byway_sys::{file, process};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 /// This library's name, as the loader has it from LD_PRELOAD.
@@ -50,9 +52,10 @@ impl Copy {
     }
 }
 
-/// The environment at `envp` without this library, if the program at `path` (below `dir`) must not load it.
+/// The environment at `envp` without this library, if the program at `path` (below `dir`) must not load it, or need not: a
+/// self-contained program without a pipe of ours. `takes_pipes`: it may have one.
 #[inline(never)]
-pub fn bare(dir: usize, path: usize, envp: usize) -> Option<Copy> {
+pub fn bare(dir: usize, path: usize, envp: usize, takes_pipes: bool) -> Option<Copy> {
     let own = OWN.load(Relaxed);
     if own.is_null() {
         return None;
@@ -60,10 +63,23 @@ pub fn bare(dir: usize, path: usize, envp: usize) -> Option<Copy> {
     // LINUX capabilities(7): what a changed user may still open the new image may not. Another user joins no domain anyway.
     let cannot = || process::geteuid() != USER.load(Relaxed) || !can_open(own as usize);
     let is_gone = file::absent(own as usize);
-    if is_gone || MOVED.load(Relaxed) && cannot() || wants_to_be_first(dir, path) {
+    let known = known_of(dir, path);
+    let must_not = || MOVED.load(Relaxed) && cannot() || known == 0 && wants_to_be_first(dir, path);
+    if is_gone || !takes_pipes && known & flag::SELF_CONTAINED != 0 || must_not() {
         without(envp, text(own))
     } else {
         None
+    }
+}
+
+/// What is known of the program at `path` below `dir`; 0 if nothing is.
+fn known_of(dir: usize, path: usize) -> u64 {
+    let mut st: Status = [0; 18];
+    // SAFETY: the kernel checks the path; `st` has the size of struct stat.
+    let r = unsafe { call6(nr::NEWFSTATAT, dir, path, st.as_mut_ptr() as usize, 0, 0, 0) };
+    match attach::domain() {
+        Some(d) if !failed(r) => known::of(&d, cached::identity(&st, &[])),
+        _ => 0,
     }
 }
 

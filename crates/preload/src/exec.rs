@@ -39,20 +39,23 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
     None
 }
 
-/// Before execve(2): every surviving pipe goes to the kernel and waits for the new image.
+/// Before execve(2): every surviving pipe goes to the kernel and waits for the new image. Whether that may have one that is
+/// carried.
 #[inline(never)]
-pub fn leave_image() {
-    let Some(d) = attach::domain() else { return };
+pub fn leave_image() -> bool {
+    let Some(d) = attach::domain() else {
+        return true;
+    };
     let pid = process::getpid();
     // Before it leaves: a look in between would find an outsider.
     fifo_opens::settle(&d);
     participants::leave(&d, pid);
     // A walk over the descriptors costs a short program a twentieth of its time.
     if !registry::had_any(&d) && !family::has_sets() {
-        return;
+        return takes_fifo();
     }
     let Some(me) = io::me_or_vfork_child() else {
-        return;
+        return true;
     };
     if me.rseq {
         sets::ends(true);
@@ -64,9 +67,11 @@ pub fn leave_image() {
         r.count.store(0, Relaxed);
     }
     let survives = |fd| file::fcntl(fd, file::F_GETFD, 0) & 1 == 0;
+    let mut takes = false;
     each_fd(|fd| {
         if let Some(set) = fdtable::set(fd) {
             if survives(fd) {
+                takes = true;
                 sets::leave_image(fd, set);
             }
             return;
@@ -87,6 +92,7 @@ pub fn leave_image() {
             }
             return;
         }
+        takes = true;
         let mut survives = None;
         if let Some(r) = slot {
             let n = r.count.load(Relaxed) as usize;
@@ -115,6 +121,13 @@ pub fn leave_image() {
         // An image that takes no part would write before what is not in the kernel's pipe yet.
         spiller::wait(&me, ch, fd);
     });
+    takes || takes_fifo()
+}
+
+/// Whether a standard descriptor is a named FIFO, of which nothing may be known yet.
+fn takes_fifo() -> bool {
+    let is_fifo = |fd| file::identity(fd).is_some_and(|i| i.fifo);
+    (0..3).any(|fd| is_fifo(fd) && !file::is_nameless(fd))
 }
 
 /// A forked child's first call: it takes part like its parent.

@@ -8,6 +8,7 @@ use crate::entry::{DONE, Frame, RUN, VM_EPOCH};
 use crate::shadow::{self, Shadow, Verdict};
 use crate::{attach, class, exec};
 use byway_pipe::reason::Reason;
+use byway_sys::cached::flag;
 use byway_sys::errno::failed;
 use byway_sys::mappings;
 use byway_sys::syscall::{call3, call6, nr};
@@ -26,9 +27,9 @@ const MAP_DENYWRITE: usize = 0x800;
 /// Whether an object is loaded that makes code at run time, of which it is known that it makes no system call.
 static MAKES_CODE: AtomicBool = AtomicBool::new(false);
 
-/// An object with this verdict is loaded.
-pub fn loaded(makes_code: bool) {
-    if makes_code {
+/// An object of which this is known is loaded.
+pub fn loaded(flags: u64) {
+    if flags & flag::MAKES_CODE != 0 {
         MAKES_CODE.store(true, Relaxed);
     }
 }
@@ -56,8 +57,8 @@ pub fn maps(f: &mut Frame) -> u32 {
     }
     match attach::domain().map(|d| shadow::of_file(d, fd)) {
         None => RUN,
-        Some(Verdict::Clean { makes_code }) => {
-            loaded(makes_code);
+        Some(Verdict::Clean { flags }) => {
+            loaded(flags);
             if prot & PROT_WRITE != 0 { made() } else { RUN }
         }
         Some(Verdict::Shadow(s)) => opened(f, &s),

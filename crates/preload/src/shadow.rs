@@ -8,7 +8,9 @@
 use crate::entry::{byway_bridge, byway_entry};
 use crate::{environment, request};
 use byway_mem::domain::Domain;
-use byway_sys::cached::{BUILD_ID_WORDS, MAGIC, SUFFIX, TEXT_WORDS, TEXTS, WORDS, sum, word};
+use byway_sys::cached::{
+    BUILD_ID_WORDS, MAGIC, NAMED, SUFFIX, TEXT_WORDS, TEXTS, WORDS, sum, word,
+};
 use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
@@ -19,9 +21,9 @@ pub type Status = [u64; 18];
 
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box it")]
 pub enum Verdict {
-    /// `makes_code`: at run time, and that code is known to make no system call.
+    /// What else is known of it (crate sys, cached.rs).
     Clean {
-        makes_code: bool,
+        flags: u64,
     },
     Shadow(Shadow),
     /// It cannot take part.
@@ -68,20 +70,11 @@ pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
         path[n] = c;
         n += 1;
     }
-    for (k, (v, digits)) in [
-        (st[0], 16),
-        (st[1], 16),
-        (st[13], 16),
-        (st[14], 8),
-        (st[6], 16),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (k, (word, digits)) in NAMED.into_iter().zip([16, 16, 16, 8, 16]).enumerate() {
         path[n] = if k == 0 { b'/' } else { b'-' };
         n += 1;
         for i in (0..digits).rev() {
-            path[n] = b"0123456789abcdef"[(v >> (4 * i) & 15) as usize];
+            path[n] = b"0123456789abcdef"[(st[word] >> (4 * i) & 15) as usize];
             n += 1;
         }
     }
@@ -115,7 +108,7 @@ pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
     }
     match file.head.kind {
         0 => Verdict::Clean {
-            makes_code: file.head.makes_code,
+            flags: file.head.flags,
         },
         1 => Verdict::Shadow(file),
         _ => Verdict::Unable,
@@ -131,7 +124,7 @@ struct Head {
     stub_off: usize,
     stub_disp: usize,
     cell_off: usize,
-    makes_code: bool,
+    flags: u64,
     /// The build-id's beginning, its length, and where the object's file has it.
     build_id: [u64; BUILD_ID_WORDS],
     build_id_len: usize,
@@ -182,7 +175,7 @@ fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
         stub_off: u(word::STUB_OFF),
         stub_disp: u(word::STUB_DISP),
         cell_off: u(word::CELL_OFF),
-        makes_code: u(word::MAKES_CODE) != 0,
+        flags: h[word::FLAGS],
         build_id: core::array::from_fn(|k| h[word::BUILD_ID + k]),
         build_id_len: u(word::BUILD_ID_LEN).min(8 * BUILD_ID_WORDS),
         build_id_off: u(word::BUILD_ID_OFF),
@@ -221,8 +214,8 @@ impl Shadow {
         n == 0 || r == n as isize && id == self.head.build_id
     }
 
-    pub fn makes_code(&self) -> bool {
-        self.head.makes_code
+    pub fn flags(&self) -> u64 {
+        self.head.flags
     }
 
     fn texts(&self) -> &[Text] {

@@ -3,25 +3,20 @@
 //! Invariant: a head whose last word is the sum of the others is as it was written; any other version has another mark.
 //! Not here: what lies behind the head (crates/cli/src/rewrite/image.rs).
 
-/// Of what the rewriter does and of how it lays a file out: one digit.
-pub const VERSION: u32 = 9;
+/// Of what the rewriter does and of how it lays a file out: two digits.
+pub const VERSION: u32 = 10;
 /// What a file's name ends with.
-pub const SUFFIX: [u8; 3] = [b'.', b'v', b'0' + VERSION as u8];
+pub const SUFFIX: [u8; 4] = [b'.', b'v', DIGITS[0], DIGITS[1]];
+const DIGITS: [u8; 2] = [b'0' + VERSION as u8 / 10, b'0' + VERSION as u8 % 10];
 /// What a file begins with.
-pub const MAGIC: [u8; 8] = [
-    b'B',
-    b'Y',
-    b'W',
-    b'A',
-    b'Y',
-    b'S',
-    b'H',
-    b'0' + VERSION as u8,
-];
+pub const MAGIC: [u8; 8] = [b'B', b'Y', b'W', b'A', b'Y', b'S', DIGITS[0], DIGITS[1]];
 /// Words of 8 bytes that a head has; the first is the mark, the last its sum.
 pub const WORDS: usize = 32;
 /// Texts that a file may have: executable segments of the object that have sites.
 pub const TEXTS: usize = 4;
+
+/// Words of struct stat that a file is named by: device, inode, seconds and nanoseconds of the last change, size.
+pub const NAMED: [usize; 5] = [0, 1, 13, 14, 6];
 
 /// Which word says what.
 pub mod word {
@@ -42,14 +37,26 @@ pub mod word {
     pub const BUILD_ID: usize = 10;
     /// Of each text 4 words: address, length, where in the cache's file, where in the object's.
     pub const TEXT: usize = 14;
-    /// 1: the object makes code at run time, of which it is known that it makes no system call.
-    pub const MAKES_CODE: usize = 30;
+    /// What else is known of the object: the bits of `flag`.
+    pub const FLAGS: usize = 30;
+}
+
+/// What is known of an object.
+pub mod flag {
+    /// It makes code at run time, of which it is known that it makes no system call.
+    pub const MAKES_CODE: u64 = 1;
+    /// As a program it may start behind the preload library.
+    pub const PRELOADS: u64 = 2;
+    /// As a program it comes by no pipe but those that it is started with, and starts no other.
+    pub const SELF_CONTAINED: u64 = 4;
+    /// Nothing of it is to be rewritten. Not in a cache file: that has its kind.
+    pub const CLEAN: u64 = 8;
+    pub const ALL: u64 = 15;
 }
 /// Words of a build-id; of a longer one the beginning is kept.
 pub const BUILD_ID_WORDS: usize = 4;
 pub const TEXT_WORDS: usize = 4;
-const _: () =
-    assert!(word::TEXT + TEXTS * TEXT_WORDS <= word::MAKES_CODE && word::MAKES_CODE < WORDS - 1);
+const _: () = assert!(word::TEXT + TEXTS * TEXT_WORDS <= word::FLAGS && word::FLAGS < WORDS - 1);
 
 /// The sum of a head: one that differs in one word has another.
 pub fn sum(head: &[u64; WORDS]) -> u64 {
@@ -60,4 +67,18 @@ pub fn sum(head: &[u64; WORDS]) -> u64 {
             let s = (s ^ w).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             s ^ (s >> 29)
         })
+}
+
+/// A number for the file with this struct stat, by those of its words that a cache file is named by, and for this build-id.
+pub fn identity(st: &[u64; 18], build_id: &[u8]) -> u64 {
+    let mut words = [0; WORDS];
+    let (named, id) = words.split_at_mut(NAMED.len());
+    for (to, from) in named.iter_mut().zip(NAMED) {
+        *to = st[from];
+    }
+    // A file has one build-id, and it is as long each time.
+    for (to, from) in id.iter_mut().take(BUILD_ID_WORDS).zip(build_id.chunks(8)) {
+        *to = from.iter().rev().fold(1, |w, &b| w << 8 | u64::from(b));
+    }
+    sum(&words)
 }

@@ -154,9 +154,29 @@ pub fn absent(p: usize) -> bool {
     unsafe { call3(nr::ACCESS, p, 0, 0) == ENOENT }
 }
 
-/// fcntl(2) with an integer argument.
+/// The process that has a lock on the file behind `fd`, by its id in the caller's pid name space; 0 if there is none, or it
+/// has no id there.
+///
+/// LINUX fcntl(2) F_GETLK; pid_namespaces(7).
+pub fn lock_owner(fd: usize) -> u32 {
+    const F_GETLK: usize = 5;
+    const F_WRLCK: u64 = 1;
+    const F_UNLCK: u16 = 2;
+    // struct flock: kind and whence, start, length (0: to the end), owner.
+    let mut lock = [F_WRLCK, 0, 0, 0];
+    let r = fcntl(fd, F_GETLK, lock.as_mut_ptr() as usize);
+    // LINUX a lock that another machine or an open file has names a negative id.
+    let owner = i32::max(lock[3] as i32, 0) as u32;
+    if failed(r) || lock[0] as u16 == F_UNLCK {
+        0
+    } else {
+        owner
+    }
+}
+
+/// fcntl(2).
 pub fn fcntl(fd: usize, cmd: usize, arg: usize) -> Ret {
-    // SAFETY: no pointer is passed.
+    // SAFETY: no pointer is passed, or one to what the caller has for the call.
     unsafe { call3(nr::FCNTL, fd, cmd, arg) }
 }
 
@@ -255,8 +275,34 @@ fn chmod(fd: usize, mode: u32) -> Ret {
     unsafe { call3(nr::FCHMOD, fd, mode as usize, 0) }
 }
 
-/// Calls `f` with each open descriptor of this process.
-pub fn each_fd(mut f: impl FnMut(usize)) {
+/// Calls `f` with each number that may be an open descriptor of this process: some of them are none.
+pub fn each_fd(f: impl FnMut(usize)) {
+    // What is listed costs a file of /proc for each, made and taken away again.
+    match above_all() {
+        Some(n) => (0..n).for_each(f),
+        None => each_listed(f),
+    }
+}
+
+/// A number that is higher than each open descriptor; None if that is not a small one.
+///
+/// LINUX select(2), BUGS: a descriptor in a set that is not open is EBADF, but not one beyond the highest that is open.
+fn above_all() -> Option<usize> {
+    const MOST: usize = 512;
+    let is_above = |n: usize| {
+        let mut set = [0u64; MOST / 64 + 1];
+        set[n / 64] = 1 << (n % 64);
+        let (at, no_time) = (set.as_mut_ptr() as usize, [0u64; 2]);
+        let time = no_time.as_ptr() as usize;
+        // SAFETY: a set of `n + 1` bits, and a struct timeval.
+        let asked = || unsafe { call6(nr::SELECT, n + 1, at, 0, 0, time, 0) };
+        failed(fcntl(n, F_GETFD, 0)) && asked() == 0
+    };
+    [64, 128, 256, MOST].into_iter().find(|&n| is_above(n))
+}
+
+/// Calls `f` with each open descriptor as /proc lists them.
+fn each_listed(mut f: impl FnMut(usize)) {
     // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
     let path = b"/proc/thread-self/fd\0";
     // A handler's stack may be small.
@@ -325,4 +371,63 @@ pub fn close_others(fd: usize) {
 pub fn close(fd: usize) {
     // SAFETY: no pointer.
     unsafe { call3(nr::CLOSE, fd, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::os::fd::AsRawFd;
+    use std::vec::Vec;
+
+    #[test]
+    fn each_open_descriptor_is_met() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // The later ones are beyond what is looked at one by one.
+        for high in [63, 64, 127, 130, 300, 511, 512, 700] {
+            // SAFETY: a number that nothing else in this process uses.
+            assert_eq!(unsafe { libc::dup2(null.as_raw_fd(), high) }, high);
+            let (mut all, mut listed) = (Vec::new(), Vec::new());
+            each_fd(|fd| all.push(fd));
+            each_listed(|fd| listed.push(fd));
+            for fd in [0, 1, 2, high as usize] {
+                assert!(all.contains(&fd), "{fd} with {high} open");
+                assert!(listed.contains(&fd), "{fd} listed with {high} open");
+            }
+            close(high as usize);
+        }
+    }
+
+    #[test]
+    fn the_owner_of_a_lock_is_told() {
+        let path = std::env::temp_dir().join(std::format!("byway-lock-{}", std::process::id()));
+        let mut how = std::fs::OpenOptions::new();
+        let how = how.read(true).write(true).create_new(true);
+        let f = how.open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let fd = f.as_raw_fd() as usize;
+        assert_eq!(lock_owner(fd), 0);
+        // SAFETY: struct flock is valid zeroed; the child makes system calls only, until it is killed.
+        let child = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut all: libc::flock = std::mem::zeroed();
+                all.l_type = libc::F_RDLCK as libc::c_short;
+                libc::fcntl(fd as i32, libc::F_SETLK, &all);
+                libc::pause();
+            }
+            child
+        };
+        let is_told = (0..1000).any(|_| {
+            crate::process::nap(5000);
+            lock_owner(fd) == child as u32
+        });
+        // SAFETY: our own child.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        assert!(is_told);
+        assert_eq!(lock_owner(fd), 0);
+    }
 }

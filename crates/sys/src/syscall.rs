@@ -117,6 +117,7 @@ pub mod nr {
     pub const IO_URING_ENTER: usize = 426;
     pub const IO_URING_REGISTER: usize = 427;
     pub const CLONE3: usize = 435;
+    pub const NEWFSTATAT: usize = 262;
     pub const STATX: usize = 332;
     pub const CLOSE_RANGE: usize = 436;
     pub const PIDFD_GETFD: usize = 438;

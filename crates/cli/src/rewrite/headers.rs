@@ -96,39 +96,50 @@ pub fn bytes_of(bytes: &[u8], off: u64, n: u64) -> Option<&[u8]> {
     bytes.get(off as usize..off.checked_add(n)? as usize)
 }
 
-/// The object's own name, and whether the loader relocates its text.
-pub fn dynamic(file: &Elf, bytes: &[u8]) -> Result<(String, bool), String> {
+/// A word of the dynamic table: its tag and its value.
+fn dynamic_words(file: &Elf, bytes: &[u8]) -> Result<Vec<(u32, u64)>, String> {
     let endian = file.endian();
-    let (mut name, mut strings, mut relocated) = (None, None, false);
+    let mut all = Vec::new();
     for p in file.elf_program_headers() {
         let table = p
             .dynamic(endian, bytes)
             .map_err(|e| format!("its dynamic table cannot be read: {e}"))?;
-        for d in table.into_iter().flatten() {
-            let value = d.d_val(endian);
-            match d.d_tag(endian) as u32 {
-                elf::DT_SONAME => name = Some(value),
-                elf::DT_STRTAB => strings = Some(value),
-                elf::DT_TEXTREL => relocated = true,
-                elf::DT_FLAGS => relocated |= value & u64::from(elf::DF_TEXTREL) != 0,
-                _ => {}
-            }
-        }
+        let words = table.into_iter().flatten();
+        all.extend(words.map(|d| (d.d_tag(endian) as u32, d.d_val(endian))));
     }
-    let text = name
-        .zip(strings)
-        .and_then(|(n, s)| bytes_at(file, bytes, s.checked_add(n)?))
-        .map(|b| {
-            b.iter()
-                .take(255)
-                .take_while(|&&c| c != 0)
-                .copied()
-                .collect()
-        });
-    let text = text.map_or(String::new(), |v: Vec<u8>| {
-        String::from_utf8_lossy(&v).into_owned()
-    });
-    Ok((text, relocated))
+    Ok(all)
+}
+
+/// The string that the dynamic table `words` means by `value`.
+fn string(file: &Elf, bytes: &[u8], words: &[(u32, u64)], value: u64) -> Option<String> {
+    let strings = words.iter().rfind(|w| w.0 == elf::DT_STRTAB)?.1;
+    let b = bytes_at(file, bytes, strings.checked_add(value)?)?;
+    let v: Vec<u8> = b
+        .iter()
+        .take(255)
+        .take_while(|&&c| c != 0)
+        .copied()
+        .collect();
+    Some(String::from_utf8_lossy(&v).into_owned())
+}
+
+/// The object's own name, and whether the loader relocates its text.
+pub fn dynamic(file: &Elf, bytes: &[u8]) -> Result<(String, bool), String> {
+    let words = dynamic_words(file, bytes)?;
+    let relocates = |&(tag, value): &(u32, u64)| {
+        tag == elf::DT_TEXTREL || tag == elf::DT_FLAGS && value & u64::from(elf::DF_TEXTREL) != 0
+    };
+    let name = words.iter().rfind(|w| w.0 == elf::DT_SONAME);
+    let name = name.and_then(|w| string(file, bytes, &words, w.1));
+    Ok((name.unwrap_or_default(), words.iter().any(relocates)))
+}
+
+/// The libraries that the object names, in order. One whose name cannot be read is named by nothing.
+pub fn needed(file: &Elf, bytes: &[u8]) -> Vec<String> {
+    let words = dynamic_words(file, bytes).unwrap_or_default();
+    let all = words.iter().filter(|w| w.0 == elf::DT_NEEDED);
+    all.map(|w| string(file, bytes, &words, w.1).unwrap_or_default())
+        .collect()
 }
 
 /// The sections that hold code.

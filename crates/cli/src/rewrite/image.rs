@@ -15,7 +15,7 @@
 use super::scan::{Pages, Scan};
 use super::window::Site;
 use byway_sys::cached::word::{
-    self, BUILD_ID, BUILD_ID_LEN, BUILD_ID_OFF, CELL_OFF, CHECKSUM, KIND, MAKES_CODE, STUB_DISP,
+    self, BUILD_ID, BUILD_ID_LEN, BUILD_ID_OFF, CELL_OFF, CHECKSUM, FLAGS, KIND, STUB_DISP,
     STUB_LEN, STUB_OFF, TEXT,
 };
 use byway_sys::cached::{self, BUILD_ID_WORDS, MAGIC, TEXT_WORDS, TEXTS};
@@ -77,7 +77,7 @@ fn of_object(kind: u32, s: &Scan) -> Vec<u8> {
     set(&mut v, BUILD_ID_LEN, id.len() as u64);
     set(&mut v, BUILD_ID_OFF, s.build_id_off);
     v[8 * BUILD_ID..][..id.len()].copy_from_slice(id);
-    set(&mut v, MAKES_CODE, s.makes_code.into());
+    set(&mut v, FLAGS, s.flags);
     v
 }
 

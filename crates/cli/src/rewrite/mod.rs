@@ -13,6 +13,7 @@ mod image;
 mod instruction;
 mod number;
 mod own;
+mod program;
 mod runtime;
 mod scan;
 mod table;

@@ -4,6 +4,7 @@
 //! may make system calls.
 //! Not here: what becomes of a process that makes code (the preload library, later.rs).
 use super::headers::Elf;
+use byway_sys::cached::flag;
 use object::{Object, ObjectSymbol};
 
 /// Each runtime by a function that it exports. Their code generators have no instruction for a system call: what they make
@@ -19,8 +20,10 @@ const RUNTIMES: [&str; 5] = [
     "pcre2_jit_compile_32",
 ];
 
-/// Whether `file` is such a runtime.
-pub fn makes_code(file: &Elf) -> bool {
-    file.dynamic_symbols()
-        .any(|s| s.is_definition() && s.name().is_ok_and(|n| RUNTIMES.contains(&n)))
+/// `MAKES_CODE` if `file` is such a runtime.
+pub fn flags(file: &Elf) -> u64 {
+    let is_one = file
+        .dynamic_symbols()
+        .any(|s| s.is_definition() && s.name().is_ok_and(|n| RUNTIMES.contains(&n)));
+    if is_one { flag::MAKES_CODE } else { 0 }
 }

@@ -10,6 +10,7 @@ use super::flow::Flow;
 use super::functions::Function;
 use super::headers::{Elf, Segment, bytes_of, dynamic, executable, is_go, note};
 use super::number::Numbers;
+use super::program;
 use super::runtime;
 use super::text::Text;
 use super::ways::{self, Proofs};
@@ -29,8 +30,8 @@ pub struct Scan<'a> {
     /// The file's build-id, and where it has it; empty if it has none.
     pub build_id: Vec<u8>,
     pub build_id_off: u64,
-    /// It makes code at run time, which is known to make no system call.
-    pub makes_code: bool,
+    /// What else is known of it (crate sys, cached.rs).
+    pub flags: u64,
     pub sites: Vec<Site>,
     /// Pairs `0f 05` outside every function.
     pub data: u32,
@@ -79,7 +80,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
         build_id: id.to_vec(),
         // Of an empty one it says nothing.
         build_id_off: (id.as_ptr() as u64).wrapping_sub(bytes.as_ptr() as u64),
-        makes_code: runtime::makes_code(&file),
+        flags: runtime::flags(&file) | program::flags(&file, bytes),
         sites: Vec::new(),
         data: 0,
         bridge: None,
