@@ -1,4 +1,4 @@
-//! How many system calls a program makes from its start to its end, by ptrace(2).
+//! How many system calls a program makes from its start to its end, by ptrace(2), when it has been started before.
 //!
 //! Invariant: the process that traces is one of its own, so nothing else of the lab is traced or slowed. Calls count that
 //! the kernel sees of the program's first thread, from the loader's first to exit_group(2).
@@ -8,13 +8,18 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Runs `program` and counts.
+/// Runs `program` twice, and counts the second time: a run learns of a program by its first start.
 ///
 /// # Errors
 /// It cannot be started or traced, or did not end with status 0.
 pub fn count(program: &str) -> Result<u64, Failure> {
-    let mut c = Command::new(program);
-    c.stdin(Stdio::null()).stdout(Stdio::null());
+    let start = || {
+        let mut c = Command::new(program);
+        c.stdin(Stdio::null()).stdout(Stdio::null());
+        c
+    };
+    start().status()?;
+    let mut c = start();
     // SAFETY: one system call without pointers.
     unsafe {
         c.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {

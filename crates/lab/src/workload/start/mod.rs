@@ -101,7 +101,7 @@ impl Starts {
         side.run(&mut c, Some(&self.cpus), LIMIT)
     }
 
-    /// The system calls of one `true`, three times. The cache of rewritten texts is warm after two runs, which do not count.
+    /// The system calls of one `true` of many, three times. The cache of rewritten texts is warm after two runs, which do not count.
     fn counted(&self, side: Side, place: &Place) -> Result<Vec<Vec<f64>>, Failure> {
         let mut all = vec![];
         for _ in 0..5 {
