@@ -1,8 +1,9 @@
 /* Shared by every conformance program: cases, CHECK, watchdog, warmed pipes, pattern.
- * Every case runs in a process (and process group) of its own under alarm(20), up to three times:
+ * Every case runs in a process (and process group) of its own under alarm(20), once in each mode. Those of pipes:
  *   NAME/cold    the pipe as pipe(2) made it
  *   NAME/fork    after 256 KiB in 4 KiB writes from a forked writer
  *   NAME/thread  after the same from a writer thread
+ * A program with other modes names them in MODES before it includes this (unix_calls.h).
  * `PROGRAM` runs all, `PROGRAM NAME` one case, `PROGRAM NAME/MODE` just that one.
  * CHECK may be used in any process or thread of a case. */
 #define _GNU_SOURCE
@@ -47,7 +48,11 @@ struct test {
     void (*run)(void);
     int once;
 };
-static const char *const mode_name[] = {"cold", "fork", "thread"};
+#ifndef MODES
+#define MODES "cold", "fork", "thread"
+#endif
+static const char *const mode_name[] = {MODES};
+enum { MODE_COUNT = sizeof mode_name / sizeof *mode_name };
 static char case_name[128];
 static int warm_mode;
 static void __attribute__((noreturn, format(printf, 2, 3))) failed(int line, const char *f, ...) {
@@ -295,7 +300,7 @@ static int run_case(const struct test *t, int mode) {
 static int run_all(const struct test *t, const char *only) {
     int bad = 0, ran = 0;
     for (; t->name; t++)
-        for (int m = COLD; m <= (t->once ? COLD : THREAD); m++) {
+        for (int m = 0; m < (t->once ? 1 : MODE_COUNT); m++) {
             if (only) {
                 size_t n = strlen(t->name);
                 if (strncmp(only, t->name, n)) continue;
