@@ -1,6 +1,6 @@
 /* Checks: control messages on a hot UNIX stream: SCM_RIGHTS and SCM_CREDENTIALS stay with their bytes, among bytes without any;
- * a reader that asks for none; a room that is too small; a peek; limits. "rights" is a descriptor of a memory file that holds its
- * number. Does not check: an end that is passed on (unix_leave.c), control messages on seqpackets (unix_seqpacket.c). */
+ * a reader that asks for none; too little room; a peek; limits. The descriptors are of memory files that hold their numbers.
+ * Does not check: an end that is passed on (unix_leave.c), control messages on seqpackets (unix_seqpacket.c). */
 #include "unix_calls.h"
 enum { MOST = 253 };
 /* A memory file that says which one it is. */
@@ -269,7 +269,8 @@ static void reads_now_and_then(void) {
     for (int i = 0; i < ROUNDS; i++) total += round_size(i);
     while (next < ROUNDS && next % EVERY != 3) begin += round_size(next++);
     for (int i = 0; done < total; i++) {
-        reads_with_room(1 + i * 37 % 5000, ROOM, i % 5 == 1 ? MSG_WAITALL : 0);
+        long most = 1 + i * 37 % 5000;
+        reads_with_room(most < total - done ? most : total - done, ROOM, i % 5 == 1 ? MSG_WAITALL : 0);
         CHECK(G.n > 0, "recvmsg gave %ld", G.n);
         int comes = next < ROUNDS && done + G.n > begin;
         IS(G.count, comes ? 1 + next % 3 : 0);

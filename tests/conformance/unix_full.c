@@ -4,8 +4,8 @@
 #include "unix_calls.h"
 static const long pieces[] = {1, 16, 100, 1000, 4096, 10000, 65536, 1 << 20};
 enum { PIECES = sizeof pieces / sizeof *pieces };
-/* LINUX: af_unix.c: each piece counts by its memory, a write goes in as long as that is below SO_SNDBUF. So much is taken at least
- * and at most: one byte takes less than 1 KiB, and no write begins beyond the buffer. */
+/* LINUX: af_unix.c: each piece counts by its memory, less than 1 KiB for one byte. A write goes in while that is below SO_SNDBUF,
+ * so that the buffer bounds the bytes from below and from above. */
 static void bounds(long n, long piece, long shown) {
     long least = shown / 1024 * (piece < 1000 ? piece : 0), most = 2 * shown + shown / 2;
     if (piece >= 1000) least = piece <= 4096 ? shown / 3 : shown * 3 / 4;

@@ -1,5 +1,5 @@
-/* Checks: N rounds (argument, default 200) of two processes that write to and read from a hot UNIX connection in both directions;
- * one of them is SIGKILLed at any moment. The survivor reads all that the dead had written completely, perhaps more of its
+/* Checks: N rounds (argument, default 200) of two processes that use a hot UNIX connection in both directions; one of them is
+ * SIGKILLed at any moment. The survivor reads all that the dead had written completely, perhaps more of its
  * stream, and nothing else; its own writes end with EPIPE or ECONNRESET. Does not check: stops, both killed. */
 #define MODES "pair", "path", "abstract", "seq-pair"
 #include "unix_calls.h"
@@ -95,9 +95,73 @@ static void kills(void) {
         one_round(i);
     }
 }
+/* Two processes write records by one end, and one of them is killed; the reader waits by epoll, by edge. Every record comes that
+ * was written, whole and in its writer's order. */
+struct record {
+    uint32_t by, number;
+    char more[248];
+};
+static long reads_by_edge(long none) {
+    int e = epoll_create1(0);
+    uint64_t *seen = (uint64_t *)(tallies + 4);
+    struct epoll_event v = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
+    IS(epoll_ctl(e, EPOLL_CTL_ADD, here->fd, &v), 0);
+    no_delay(0);
+    for (;;) {
+        struct record r;
+        ssize_t k = recv(here->fd, &r, sizeof r, MSG_DONTWAIT);
+        if (!k) return 0;
+        if (k < 0) {
+            IS(errno, EAGAIN);
+            IS(epoll_wait(e, &v, 1, -1), 1);
+            continue;
+        }
+        CHECK(k == sizeof r && r.by < 2 && r.number == seen[r.by], "record %u of %u came after %lu", r.number, r.by, seen[r.by]);
+        same(r.more, sizeof r.more, r.number);
+        seen[r.by]++;
+    }
+}
+static void one_of_two_writers(void) {
+    tallies = shared(4096);
+    uint64_t *seen = (uint64_t *)(tallies + 4), *done = seen + 2;
+    for (int i = 0; i < rounds / 10 / MODE_COUNT + 1; i++) {
+        pid_t c[2];
+        volatile int *stop = (volatile int *)(seen + 4);
+        alarm(20);
+        memset(seen, 0, 64);
+        here = links;
+        meet();
+        for (int by = 0; by < 2; by++)
+            if (!(c[by] = child())) {
+                struct record r = {.by = by};
+                for (; !*stop; r.number++) {
+                    memcpy(r.more, at(r.number), sizeof r.more);
+                    IS(write(here->fd, &r, sizeof r), sizeof r);
+                    done[by]++;
+                    if (r.number % 50 == 49) usleep(100); /* the reader falls asleep now and then */
+                }
+                _exit(0);
+            }
+        close(here->fd);
+        ask(reads_by_edge, 0);
+        usleep(next() % 3000);
+        int victim = next() % 2;
+        kill(c[victim], SIGKILL);
+        reap(c[victim]);
+        uint64_t before = done[!victim];
+        UNTIL(*(volatile uint64_t *)(done + !victim) > before + 200); /* the other goes on */
+        *stop = 1;
+        REAP0(c[!victim]);
+        answer();
+        IS(seen[!victim], done[!victim]);
+        CHECK(seen[victim] == done[victim] || seen[victim] == done[victim] + 1, "the dead wrote %lu, and %lu came", done[victim],
+              seen[victim]);
+        kill_peer();
+    }
+}
 int main(int c, char **v) {
     if (c > 1 && atoi(v[1]) > 0) rounds = atoi(v[1]);
-    static const struct test t[] = {T(kills), {0}};
+    static const struct test t[] = {T(kills), T(one_of_two_writers), {0}};
     sea_init();
     return run_all(t, 0);
 }

@@ -1,11 +1,8 @@
-/* Checks: a hot UNIX stream that comes to who does not take part, or to another process: exec of a dynamic and of a static
- * program as reader and writer, with bytes unread, after a half-close, a close, a death, beside a stopped writer; SCM_RIGHTS of
- * an end; fork, vfork, spawn, prefork; splice, sendfile, io_uring; a change of ids, root, seccomp.
- * Does not check: numbers that are closed or used again (unix_numbers.c), a kill at any moment (unix_kill.c). */
+/* Checks: a hot UNIX stream that another program or process takes over: exec of a dynamic and of a static program as reader and
+ * writer, with bytes unread, after a half-close, a close or a death of the other side, with a stopped writer; SCM_RIGHTS of an
+ * end; fork, vfork, spawn, prefork. Does not check: numbers that are closed or used again (unix_numbers.c), calls that are not
+ * carried (unix_outside.c), a kill at any moment (unix_kill.c). */
 #include "unix_calls.h"
-#include <linux/io_uring.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 enum { MUCH = 100000 };
 static int result; /* the memory file that a program's output goes to */
 static struct shared_words {
@@ -47,18 +44,26 @@ static long stops_and_ends(long n) {
     return ends_after(n);
 }
 /* The reader becomes a program that may not take part. How the writer is then: */
-enum { WRITES, SHUT, CLOSED, EXITED, KILLED, STOPPED, STATES };
+enum { WRITES, SHUT, CLOSED, EXITED, KILLED, STOPPED, OWN_SHUT, HIDDEN, NOBODY, STATES };
+/* Other processes of this user may not reach into it any more. */
+static long hides(long state) {
+    if (state == HIDDEN) return prctl(PR_SET_DUMPABLE, 0);
+    if (getuid()) return 0;
+    return setresgid(65534, 65534, 65534) | setresuid(65534, 65534, 65534);
+}
 static void reader_execs(int which, int state, long unread_bytes) {
     const char *what = program(which);
-    long after = state == WRITES || state == STOPPED ? MUCH : 0;
+    long after = state == WRITES || state == STOPPED || state >= HIDDEN ? MUCH : 0;
     if (!what) return;
     begin();
     pid_t m = child();
     if (!m) {
         siginfo_t i;
         meet();
+        if (state >= HIDDEN) TELL(hides, state, 0);
         TELL(sends, unread_bytes, 0);
-        if (state == WRITES) ask(ends_after, after);
+        if (state == WRITES || state >= HIDDEN) ask(ends_after, after);
+        if (state == OWN_SHUT) IS(shutdown(here->fd, SHUT_RD), 0);
         if (state == SHUT) TELL(shuts, SHUT_WR, 0);
         if (state == CLOSED) TELL(closes, 0, 0);
         if (state == EXITED) peer_exits();
@@ -400,6 +405,7 @@ static void given(int unread_bytes, int state) { /* read and then written to by 
         REAP0(other);
         return;
     }
+    IS(tell(shows_task, 0) & POLLHUP, 0);
     TELL(sends, 20000, 0); /* while it is in flight */
     ask(sends, MUCH - 20000);
     W->go = 1;
@@ -439,7 +445,7 @@ static void given_and_lost(void) {
     TELL(takes_and_reset, 5000, 0);
 }
 /* The giver keeps its number: both have the end. */
-static void given_and_kept(void) {
+static void given_and_held(void) {
     starts_other();
     meet();
     TELL(sends, 50000, 0);
@@ -456,4 +462,4 @@ static void given_and_kept(void) {
 UNIX_MAIN(T(reader_execs_dynamic), T(reader_execs_static), T(writer_execs_dynamic), T(writer_execs_static), T(both_exec),
           T(closed_by_exec), T(static_from_before), T(spawned_dynamic), T(spawned_static), T(vforked_dynamic), T(vforked_static),
           T(in_turn), T(both_fork), T(prefork), T(given_empty), T(given_with_unread), T(given_by_a_stopped_writer),
-          T(given_and_exec), T(given_and_lost), T(given_and_kept))
+          T(given_and_exec), T(given_and_lost), T(given_and_held))

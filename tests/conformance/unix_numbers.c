@@ -1,6 +1,6 @@
-/* Checks: the numbers of a hot UNIX connection: dup and its like, close and dup2 by one thread in the midst of another's call, the
- * number's reuse, and a set of which number and connection are told apart. What a call began with a number, it ends with that
- * connection. Does not check: descriptors in other processes (unix_leave.c). */
+/* Checks: the numbers of a hot UNIX connection: dup and its like; close and dup2 by one thread in the midst of another's call; a
+ * number that is used again. A call ends with the connection that it began with.
+ * Does not check: descriptors in other processes (unix_leave.c). */
 #define MODES "pair", "path", "abstract", "seq-pair"
 #include "unix_calls.h"
 enum { MUCH = 60000 };
@@ -131,6 +131,31 @@ static void in_the_midst_of_a_read(void) {
             kill_peer();
         }
 }
+/* A reader is woken on purpose: its number is made a connection that has ended, and a signal comes. */
+static volatile int hits;
+static void on(int s) { hits++; }
+static long reads_until_end(long none) {
+    char c;
+    ssize_t k;
+    int times = 0;
+    while ((k = read(to_close, &c, 1)) < 0 && errno == EINTR) times++;
+    return k ? -1 : times;
+}
+static void woken_by_a_marker(void) {
+    int s[2];
+    meet();
+    to_close = here->fd;
+    here->fd = dup(here->fd);
+    handle(SIGUSR1, on, 0);
+    IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+    close(s[1]);
+    falls_asleep(0, reads_until_end, 0);
+    IS(dup2(s[0], to_close), to_close);
+    CHECK(interrupts(0) >= 1, "the signal ends the read of the old connection, and the next read is of the new one");
+    TELL(sends, 1000, 0);
+    takes(1000);
+    goes_on();
+}
 /* The peer's write that sleeps for room goes on when the number here becomes another's; then it ends. */
 static long breaks(long n) {
     signal(SIGPIPE, SIG_IGN);
@@ -190,10 +215,10 @@ static void polls_by_number(void) {
     TELL(sends, 100, 0);
     IS(events(a, POLLIN, 0), POLLIN);
     IS(events(b, POLLIN, 0), 0);
-    int kept = dup(a);
+    int first = dup(a);
     IS(dup2(b, a), a);
     IS(events(a, POLLIN, 0), 0);
-    IS(events(kept, POLLIN, 0), POLLIN);
+    IS(events(first, POLLIN, 0), POLLIN);
     tell(uses, 1);
     TELL(sends, 100, 0);
     IS(events(a, POLLIN, 0), POLLIN);
@@ -201,9 +226,10 @@ static void polls_by_number(void) {
     takes(100);
     IS(events(a, POLLIN, 0), 0);
     uses(0);
-    here->fd = kept;
+    here->fd = first;
     takes(100);
-    IS(events(kept, POLLIN, 0), 0);
+    IS(events(first, POLLIN, 0), 0);
 }
-UNIX_MAIN(T(many_numbers), T(dup_over), T(in_the_midst_of_a_write), T(in_the_midst_of_a_read), T(reader_is_dupped_over),
+UNIX_MAIN(T(many_numbers), T(dup_over), T(in_the_midst_of_a_write), T(in_the_midst_of_a_read),
+          T(woken_by_a_marker), T(reader_is_dupped_over),
           T(numbers_come_and_go), T(polls_by_number))

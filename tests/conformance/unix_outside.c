@@ -163,24 +163,74 @@ static void refused(void) {
     takes(900);
     goes_on();
 }
-/* io_uring(7): one request by a ring of two entries. */
-static long by_ring(int op, void *b, size_t n) {
-    struct io_uring_params p = {0};
-    int u = syscall(SYS_io_uring_setup, 2, &p);
-    if (u < 0) skip("io_uring");
-    char *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, u, IORING_OFF_SQ_RING);
-    char *cq = mmap(0, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE, MAP_SHARED, u,
-                    IORING_OFF_CQ_RING);
-    struct io_uring_sqe *e = mmap(0, p.sq_entries * sizeof *e, PROT_READ | PROT_WRITE, MAP_SHARED, u, IORING_OFF_SQES);
-    CHECK(sq != MAP_FAILED && cq != MAP_FAILED && e != MAP_FAILED, "io_uring maps");
-    *e = (struct io_uring_sqe){.opcode = op, .fd = here->fd, .addr = (uintptr_t)b, .len = n};
-    if (op == IORING_OP_READ || op == IORING_OP_WRITE) e->off = -1;
-    ((unsigned *)(sq + p.sq_off.array))[0] = 0;
-    __atomic_store_n((unsigned *)(sq + p.sq_off.tail), 1, __ATOMIC_RELEASE);
-    IS(syscall(SYS_io_uring_enter, u, 1, 1, IORING_ENTER_GETEVENTS, 0, 0), 1);
-    long res = ((struct io_uring_cqe *)(cq + p.cq_off.cqes))->res;
-    close(u);
+/* io_uring(7): a ring, a request in it, and what it gives. */
+static struct {
+    int fd;
+    struct io_uring_params p;
+    char *sq, *cq;
+    struct io_uring_sqe *e;
+} U;
+static void ring_begins(void) {
+    int prot = PROT_READ | PROT_WRITE;
+    memset(&U.p, 0, sizeof U.p);
+    if ((U.fd = syscall(SYS_io_uring_setup, 4, &U.p)) < 0) skip("io_uring");
+    U.sq = mmap(0, U.p.sq_off.array + U.p.sq_entries * 4, prot, MAP_SHARED, U.fd, IORING_OFF_SQ_RING);
+    U.cq = mmap(0, U.p.cq_off.cqes + U.p.cq_entries * sizeof(struct io_uring_cqe), prot, MAP_SHARED, U.fd, IORING_OFF_CQ_RING);
+    U.e = mmap(0, U.p.sq_entries * sizeof *U.e, prot, MAP_SHARED, U.fd, IORING_OFF_SQES);
+    CHECK(U.sq != MAP_FAILED && U.cq != MAP_FAILED && U.e != MAP_FAILED, "io_uring maps");
+}
+static void requests(int op, void *b, size_t n) {
+    unsigned *tail = (unsigned *)(U.sq + U.p.sq_off.tail), i = *tail % U.p.sq_entries;
+    U.e[i] = (struct io_uring_sqe){.opcode = op, .fd = here->fd, .addr = (uintptr_t)b, .len = n};
+    if (op == IORING_OP_READ || op == IORING_OP_WRITE) U.e[i].off = -1;
+    if (op == IORING_OP_POLL_ADD) U.e[i].poll32_events = POLLIN;
+    ((unsigned *)(U.sq + U.p.sq_off.array))[i] = i;
+    __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+    IS(syscall(SYS_io_uring_enter, U.fd, 1, 0, 0, 0, 0), 1);
+}
+static int has_result(void) {
+    return *(unsigned *)(U.cq + U.p.cq_off.head) != __atomic_load_n((unsigned *)(U.cq + U.p.cq_off.tail), __ATOMIC_ACQUIRE);
+}
+static long gives(void) {
+    unsigned *head = (unsigned *)(U.cq + U.p.cq_off.head);
+    if (!has_result()) IS(syscall(SYS_io_uring_enter, U.fd, 0, 1, IORING_ENTER_GETEVENTS, 0, 0), 0);
+    CHECK(has_result(), "a result");
+    long res = ((struct io_uring_cqe *)(U.cq + U.p.cq_off.cqes))[*head % U.p.cq_entries].res;
+    __atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
     return res;
+}
+static long by_ring(int op, void *b, size_t n) {
+    ring_begins();
+    requests(op, b, n);
+    long res = gives();
+    close(U.fd);
+    return res;
+}
+/* A request waits in the ring while bytes come by other calls. */
+static void ring_pending(void) {
+    meet();
+    ring_begins();
+    requests(IORING_OP_RECV, B, 3000);
+    CHECK(!has_result(), "it waits");
+    TELL(sends, 1000, 0);
+    IS(gives(), 1000);
+    same(B, 1000, here->in);
+    here->in += 1000;
+    goes_on();
+    requests(IORING_OP_POLL_ADD, 0, 0);
+    CHECK(!has_result(), "it waits");
+    TELL(sends, 1000, 0);
+    CHECK(gives() & POLLIN, "readable");
+    takes(1000);
+    requests(IORING_OP_POLL_ADD, 0, IORING_POLL_ADD_MULTI);
+    for (int i = 0; i < 5; i++) {
+        CHECK(!has_result(), "it waits");
+        TELL(whole, 1000, 1000);
+        CHECK(gives() & POLLIN, "readable");
+        takes(1000);
+    }
+    close(U.fd);
+    goes_on();
 }
 static void ring(void) {
     static const int reads[] = {IORING_OP_READ, IORING_OP_RECV}, writes[] = {IORING_OP_WRITE, IORING_OP_SEND};
@@ -298,6 +348,6 @@ static void after_strict(void) {
     TELL(takes, 35000, 0);
     goes_on();
 }
-UNIX_MAIN(T(splice_from), T(splice_all), T(splice_to), T(sendfile_to), T(sendfile_and_full), T(refused), T(ring), T(kernel_aio),
-          T(after_ids), T(after_root), T(after_filter), T(after_not_dumpable), T(after_landlock), T(after_unshare),
-          T(after_strict))
+UNIX_MAIN(T(splice_from), T(splice_all), T(splice_to), T(sendfile_to), T(sendfile_and_full), T(refused), T(ring), T(ring_pending),
+          T(kernel_aio), T(after_ids), T(after_root), T(after_filter), T(after_not_dumpable), T(after_landlock),
+          T(after_unshare), T(after_strict))

@@ -64,8 +64,7 @@ static void sleepers_wake(void) {
         IS(wakes(0), POLLIN);
         takes(1);
         falls_asleep(0, awaits, POLLIN);
-        pthread_kill(sleepers[0].thread, SIGUSR1);
-        IS(wakes(0), -1);
+        IS(interrupts(0), -1);
         IS(errno, EINTR);
         TELL(whole, 1, 1);
         takes(1);
@@ -168,7 +167,20 @@ static void one_shot(void) {
         IS(told(E, 0), 0);
     }
 }
-/* Reading and writing in one registration. LINUX: af_unix.c: a read of the other's makes an edge, which says all. */
+/* LINUX: af_unix.c: each read of the other's makes an edge for a writer, also of one that never was full. */
+static void edge_by_the_others_read(void) {
+    meet();
+    E = set_of(EPOLLOUT | EPOLLET);
+    IS(told(E, 0), EPOLLOUT);
+    for (int i = 0; i < 3; i++) {
+        whole(10);
+        IS(told(E, 0), 0);
+        TELL(takes, 10, 0);
+        IS(told(E, 0), EPOLLOUT);
+        IS(told(E, 0), 0);
+    }
+}
+/* Reading and writing in one registration. */
 static void both_directions(void) {
     meet();
     E = set_of(EPOLLIN | EPOLLOUT);
@@ -184,10 +196,6 @@ static void both_directions(void) {
     TELL(whole, 10, 10);
     IS(wakes(0), EPOLLIN | EPOLLOUT);
     takes(10);
-    IS(told(E, 0), 0);
-    whole(10);
-    TELL(takes, 10, 0);
-    IS(told(E, 0), EPOLLOUT);
     IS(told(E, 0), 0);
     IS(mod(E, here->fd, 0, DATA), 0);
     TELL(whole, 10, 10);
@@ -342,6 +350,47 @@ static void in_a_child(void) {
         IS(told(E, 0), 0);
     }
 }
+/* Another process takes the bytes of a connection that this one watches. */
+static void taken_by_another(void) {
+    meet();
+    int by_level = set_of(EPOLLIN);
+    E = set_of(EPOLLIN | EPOLLET);
+    for (int i = 0; i < 5; i++) {
+        falls_asleep(0, waits_in_set, 0);
+        TELL(whole, 1000, 1000);
+        IS(wakes(0), EPOLLIN);
+        if (i % 2) TELL(whole, 1000, 1000);
+        pid_t c = child();
+        if (!c) {
+            takes(1000);
+            if (i % 2) takes(1000);
+            _exit(0);
+        }
+        REAP0(c);
+        here->in += i % 2 ? 2000 : 1000;
+        IS(told(E, 0), 0);
+        IS(told(by_level, 0), 0);
+        IS(events(here->fd, POLLIN, 0), 0);
+    }
+}
+/* Sleepers of every kind at a time: one message wakes all. */
+static void poll_and_epoll(void) {
+    meet();
+    E = set_of(EPOLLIN | EPOLLET);
+    C = POLL;
+    for (int i = 0; i < 5; i++) {
+        falls_asleep(0, awaits, POLLIN);
+        falls_asleep(1, waits_in_set, 0);
+        pid_t c = child();
+        if (!c) _exit(await1(SELECT, here->fd, POLLIN, -1) != POLLIN);
+        wait_asleep(c);
+        TELL(whole, 1000, 1000);
+        IS(wakes(0), POLLIN);
+        IS(wakes(1), EPOLLIN);
+        REAP0(c);
+        takes(1000);
+    }
+}
 static long waits_and_takes_one(long none) { /* a thread of a pool: one message, by one shot */
     int n = 0;
     char b[1000];
@@ -442,6 +491,7 @@ static void no_event(void) {
     takes(10);
     IS(events(here->fd, POLLRDNORM | POLLWRNORM, 0), POLLWRNORM);
 }
-UNIX_MAIN(T(each_call), T(sleepers_wake), T(event_loop), T(level), T(edge), T(one_shot), T(both_directions), T(one_at_a_time),
-          T(many), T(two_sets), T(closed_without_del), T(closed_with_another_number), T(two_numbers), T(in_a_child),
-          T(pool_of_threads), T(exclusive), T(registered_late), T(registered_cold), T(no_event))
+UNIX_MAIN(T(each_call), T(sleepers_wake), T(event_loop), T(level), T(edge), T(one_shot), T(edge_by_the_others_read),
+          T(both_directions), T(one_at_a_time), T(many), T(two_sets), T(closed_without_del), T(closed_with_another_number),
+          T(two_numbers), T(in_a_child), T(taken_by_another), T(poll_and_epoll), T(pool_of_threads), T(exclusive),
+          T(registered_late), T(registered_cold), T(no_event))
