@@ -3,8 +3,8 @@
  * Does not check: ends at an exec or with the end passed on (unix_leave.c), random kills under load (unix_kill.c). */
 #define MODES "pair", "path", "abstract", "seq-pair", "seq-path"
 #include "unix_calls.h"
-/* How the other side ends. */
-enum { WR, RD, RDWR, CLOSE, EXIT, KILL, LINGER, DUP2, WAYS };
+/* How the other side ends. For sleepers the last three are as a close. */
+enum { WR, RD, RDWR, CLOSE, KILL, EXIT, LINGER, DUP2, WAYS, DISTINCT = EXIT };
 static long lingers(long none) {
     struct linger l = {1, 0};
     IS(setsockopt(here->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l), 0);
@@ -307,7 +307,7 @@ static long edge(long what) {
     return v.events;
 }
 static void readers_wake(void) {
-    for (int way = 0; way < WAYS; way++) {
+    for (int way = 0; way < DISTINCT; way++) {
         if (way == RD) continue;
         short hup = gone(way) || way == RDWR ? POLLHUP : 0;
         meet();
@@ -361,7 +361,7 @@ static volatile int pipes;
 static void on(int s) { pipes++; }
 static long writes_1(long none) { return write(here->fd, at(here->out), 1); }
 static void writers_wake(void) {
-    for (int way = RD; way < WAYS; way++) {
+    for (int way = RD; way < DISTINCT; way++) {
         meet();
         handle(SIGPIPE, on, 0);
         pipes = 0;
@@ -385,7 +385,7 @@ static void writers_wake(void) {
 }
 static void part_of_a_write(void) {
     if (type() != SOCK_STREAM) return;
-    for (int way = RD; way < WAYS; way++) {
+    for (int way = RD; way < DISTINCT; way++) {
         meet();
         signal(SIGPIPE, SIG_IGN);
         falls_asleep(0, writes_much, 1 << 20);

@@ -443,10 +443,10 @@ static long counts_to(long n) { /* numbers, and all ones from the handler, to th
 static void handler_writes(void) {
     meet();
     handle(SIGALRM, in_handler, SA_RESTART);
-    ask(counts_to, 100000);
+    ask(counts_to, 40000);
     struct itimerval t = {{0, 300}, {0, 300}}, none = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &t, 0);
-    for (uint64_t i = 0; i < 100000; i++) IS(write(here->fd, &i, 8), 8);
+    for (uint64_t i = 0; i < 40000; i++) IS(write(here->fd, &i, 8), 8);
     setitimer(ITIMER_REAL, &none, 0);
     IS(shutdown(here->fd, SHUT_WR), 0);
     IS(answer(), hits);
@@ -469,11 +469,11 @@ static void handler_jumps(void) {
     static volatile int64_t i;
     struct itimerval t = {{0, 300}, {0, 300}}, none = {{0, 0}, {0, 0}};
     meet();
-    ask(counts_repeats, 100000);
+    ask(counts_repeats, 40000);
     handle(SIGALRM, jumps, 0);
     sigsetjmp(back, 1);
     setitimer(ITIMER_REAL, &t, 0);
-    for (; i < 100000; i++) {
+    for (; i < 40000; i++) {
         int64_t number = i;
         IS(write(here->fd, &number, 8), 8);
     }
