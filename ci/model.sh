@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; the biased
-# lock and the inline payload (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of all, each known bug as a control that
-# must be found.
+# The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; threads
+# that share a set (models/pool.pml), the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls
+# (models/pass_through.pml), in full; of all, each known bug as a control that must be found.
 # usage: model.sh [SECONDS for each supertrace, default 15]
 set -u
 cd "$(dirname "$0")/.."
@@ -71,6 +71,11 @@ for bug in UNCOUNTED LATE PLACE; do finds -DPOLL=1 -DBUG_$bug -DN=2 -DSTAY=1; do
 finds -DPOLL=1 -DBUG_ARMED -DN=2 -DSTAY=1 -DIDLE=1
 finds -DPOLL=1 -DBUG_SILENT -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
 finds -DPOLL=1 -DBUG_UNREAD -DN=3 -DSTAY=1 -DEDGE=1
+# Threads that share a set.
+model=$PWD/models/pool.pml level=-O1 slots=24
+holds -DN=2
+holds -DN=3
+for bug in DISARM SHOW HOOK SURE CALM; do finds -DBUG_$bug -DN=3; done
 model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.
 level=-Og slots=23

@@ -26,7 +26,7 @@ is "no pipe" "$("$byway" run --private --explain -- true 2>&1)" "byway: no pipe 
 cat >polls.py <<'P'
 import os, select
 p = select.epoll()
-p.register(0, select.EPOLLIN | select.EPOLLONESHOT)
+p.register(0, select.EPOLLIN | 1 << 28)
 p.poll()
 while os.read(0, 65536): pass
 P

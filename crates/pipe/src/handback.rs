@@ -138,9 +138,11 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         policy::open_later(ch, why);
     }
     let r = lock::hold(me, ch, Head::SPILLS);
+    // Before the kernel has the bytes: what it tells of them is of no ring (crate preload, `Entry::was_quiet`).
+    ch.reader.0.hand_backs.fetch_add(1, Relaxed);
     let done = spill(me, ch, fd, r);
-    ch.reader.0.hand_backs.fetch_add(u32::from(done), Relaxed);
     if !done {
+        ch.reader.0.hand_backs.fetch_sub(1, Relaxed);
         lock::release(me, ch, r);
         lock::unlock(me, ch);
     }

@@ -13,6 +13,7 @@ use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy, wait};
 use byway_sys::errno::{EAGAIN, Ret, failed};
+use byway_sys::file;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -253,6 +254,13 @@ impl<'a> Reading<'a, '_> {
         let (me, ch, fd) = (self.me, self.ch, self.fd);
         if *self.done > 0 {
             return COMPLETE;
+        }
+        let r = ch.head().position();
+        let empty = !t.woken() && t.wide(r) == r && !ch.chunk().valid();
+        let has_writer = || file::poll1(fd, 0, 0).1 & file::POLLHUP == 0;
+        if empty && ch.lane(fd).is_nonblocking() && has_writer() {
+            // The sleeper stays the only one.
+            return self.end(Step::Done(EAGAIN));
         }
         if t.woken() && self.patience.turns() <= 80 {
             self.patience.wait(me.cpus);

@@ -7,7 +7,7 @@ use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, handback, lock, policy, spiller, wait, write};
+use crate::{Caller, Step, fifo, handback, lock, policy, spiller, wait, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -338,6 +338,28 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight 
             _ => return Sight::Kernels,
         }
     }
+}
+
+/// Puts the ring's oldest bytes into the kernel lane, of an open channel whose reader is not armed: so its descriptor tells of
+/// them. False: they cannot go there just now.
+pub fn show(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
+        return false;
+    };
+    let (t, r, m) = (ch.tail(), ch.head().position(), ch.chunk());
+    let used = t.wide(r) - r;
+    let shown = if m.valid() {
+        m.position(r) == r && !ch.lane(fd).is_empty()
+    } else {
+        // A read end cannot write.
+        let both = match used > 0 && t.sleepers() == 0 {
+            true => ch.lane(fd).reopen(me).ok(),
+            false => None,
+        };
+        both.is_some_and(|both| fifo::to_front(me, ch, both.number(), r, used) == Some(true))
+    };
+    lock::unlock(me, ch);
+    shown
 }
 
 /// What a writer finds at one look at an open channel.

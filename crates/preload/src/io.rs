@@ -154,6 +154,9 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
             }
         };
         if let Some(r) = done {
+            if !writes {
+                sets::has_read_fast(&me, f.fd);
+            }
             return finished(f, r);
         }
     }
@@ -177,8 +180,12 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
         }
         does
     } else {
-        sets::reads(&me, ch, f.fd);
-        go_read(f, &me, ch)
+        let told = sets::reads(&me, ch, f.fd);
+        let does = go_read(f, &me, ch);
+        if told && does == DONE {
+            sets::has_read(&me, f.fd);
+        }
+        does
     }
 }
 

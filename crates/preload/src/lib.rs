@@ -26,6 +26,7 @@ mod later;
 mod new_fifo;
 mod objects;
 mod ready;
+mod registration;
 mod registrations;
 mod request;
 mod set_wait;

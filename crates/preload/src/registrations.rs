@@ -4,11 +4,15 @@
 //! hot:  a call that waits looks at it, arms it, and disarms it when it comes back
 //!   --> had nothing for some such calls --> idle: stays armed, so the kernel tells of its next byte
 //!   --> this process reads from it --> hot
+//! told once (EPOLLONESHOT): armed by the first call that waits, and idle from then on. The kernel alone tells of it, and so
+//!   disables it; what the kernel does not see is handed back. Then it is off: nobody arms it before a MOD.
 //! ```
-//! Invariant: hot registrations stand before idle ones; an idle one is armed. By edge, an event that the kernel does not
-//! tell is told by us, or the pipe is handed back: none is lost. One may be told twice.
+//! Invariant: hot registrations stand before idle ones; an idle one is armed. While a thread sleeps in the set, so is each hot
+//! one that asks for bytes and has none. By edge, an event that the kernel does not tell is told by us, or the pipe is
+//! handed back: none is lost. One may be told twice, but not of those that are told once.
 //! unsafe: reaches into its own memory, below the number of registrations.
-//! Not here: which sets there are, and epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
+//! Not here: one registration alone (registration.rs); which sets there are, and epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
+use crate::registration::Entry;
 use crate::{asked, exec, fdtable, sets};
 use byway_pipe::channel::Channel;
 use byway_pipe::read::Armed;
@@ -16,125 +20,24 @@ use byway_pipe::ready::{self, Sight};
 use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, handback};
 use byway_sys::errno::failed;
-use byway_sys::file::{self, POLLOUT};
 use byway_sys::syscall::{call3, call6, nr};
 
-/// So many looks find nothing before a registration is idle: its next byte comes by the kernel lane, which takes as long
-/// as the kernel's own.
-const IDLE_AFTER: u8 = 8;
 /// So many hot ones are looked at by each call, whatever they have.
 const FEW: usize = 16;
+/// To show bytes takes some calls of the kernel's: a ring brings less than they take where fewer bytes than `WORTH` were read
+/// between two times, more than `POOR` times in a row.
+const WORTH: u64 = 1 << 15;
+const POOR: u8 = 8;
+/// Places for hints, by data.
+const HINTS: usize = 4096;
 
-/// A registration of a carried pipe.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    pub fd: u32,
-    pub slot: u32,
-    /// Of what is asked, that which the end can have.
-    pub events: u32,
-    pub data: u64,
-    /// EPOLLET.
-    pub edge: bool,
-    /// Of it all is to be told that is so: it was added or changed.
-    pub fresh: bool,
-    /// By edge: a write was told that there is no room, and room is to be told.
-    pub blocked: bool,
-    /// Whether it counts as a reader that sleeps.
-    armed: bool,
-    /// Looks in a row that found nothing.
-    looks: u8,
-    /// What is true, asked for, and not told by the kernel.
-    pub hidden: u32,
-    /// By edge: the ring has something to read, told or not.
-    pub unread: bool,
-    /// Where the stream ended when the last event was told, and at the last look.
-    told: u64,
-    at: u64,
-}
-
-impl Entry {
-    pub fn of(fd: usize, slot: usize, events: u32, edge: bool, data: u64) -> Entry {
-        Entry {
-            fd: fd as u32,
-            slot: slot as u32,
-            events,
-            data,
-            edge,
-            fresh: true,
-            blocked: false,
-            armed: false,
-            looks: 0,
-            hidden: 0,
-            unread: false,
-            told: 0,
-            at: 0,
-        }
-    }
-
-    /// The bits of `bits` that are asked for.
-    pub fn asks(&self, bits: i16) -> u32 {
-        self.events & u32::from(bits as u16)
-    }
-
-    /// Whether it had nothing for long.
-    fn rests(&self) -> bool {
-        self.hidden == 0 && !self.unread && self.looks >= IDLE_AFTER && self.asks(asked::OUT) == 0
-    }
-
-    fn channel(&self, me: &Caller) -> Option<&'static Channel> {
-        Channel::at(me.domain, self.slot as usize)
-    }
-
-    /// What is true of it and asked for, and what the kernel does not tell of its descriptor. A writer without room finds
-    /// its kernel lane full afterwards, so that the kernel tells of room when there is some.
-    fn look(&mut self, me: &Caller) -> u32 {
-        let Some(ch) = self.channel(me).filter(|ch| !ch.is_kernels()) else {
-            return 0;
-        };
-        let fd = self.fd as usize;
-        let mut bits = 0;
-        if self.asks(asked::IN) != 0 {
-            ready::await_rest(me, ch);
-            let end = ready::end(ch);
-            self.looks = match end == self.at {
-                true => self.looks.saturating_add(1),
-                false => 0,
-            };
-            self.at = end;
-            self.unread = self.edge && ready::has_unread(ch, end);
-            let hidden = match self.edge {
-                true => self.unread && (end != self.told || self.fresh),
-                false => ready::is_hidden(ch, fd),
-            };
-            if hidden {
-                bits |= self.asks(asked::IN);
-            }
-        }
-        if self.asks(asked::OUT) != 0 && self.owes_room(me, ch) {
-            bits |= self.asks(asked::OUT);
-        }
-        bits
-    }
-
-    /// Whether there is room of which the kernel does not tell.
-    fn owes_room(&mut self, me: &Caller, ch: &Channel) -> bool {
-        if self.edge && !self.blocked && !self.fresh {
-            return false;
-        }
-        let fd = self.fd as usize;
-        if !ready::is_writable(me, ch, fd) && ready::arm_writer(me, ch, fd) {
-            // The kernel lane is full: it makes an event of the room.
-            self.blocked = false;
-            return false;
-        }
-        self.edge && self.blocked || file::poll1(fd, POLLOUT, 0).1 & POLLOUT == 0
-    }
-
-    /// Its event is told.
-    pub fn tell(&mut self) {
-        (self.told, self.fresh, self.blocked) = (self.at, false, false);
-        self.looks = 0;
-    }
+/// Whether a call may sleep beside bytes that were told, for another thread to read them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shares {
+    No,
+    Yes,
+    /// It has slept so: what nobody reads is handed back.
+    Again,
 }
 
 /// A set's registrations, and who waits for the set. All zeros is an empty one.
@@ -148,8 +51,13 @@ pub struct List {
     pub numbers: Numbers,
     /// Whether the set has had a registration that is in no list.
     pub mixed: bool,
-    /// The thread that waits.
-    pub waiter: u32,
+    /// Those of them that are told once.
+    once: usize,
+    /// So many threads sleep in calls that wait for the set.
+    pub waiters: u32,
+    /// Whether one that is told once was taken out while a thread may have had its event.
+    doubt: bool,
+    pub shares: Shares,
     /// Moves with every set that has the place.
     pub life: u32,
     /// Where the next answer begins, so that each has its turn.
@@ -185,6 +93,8 @@ impl Numbers {
 struct Memory {
     /// Of each descriptor its place plus one, or 0.
     places: [u32; fdtable::FDS],
+    /// The descriptor plus one of the last registration whose data goes here.
+    hints: [u32; HINTS],
     entries: [Entry; fdtable::FDS],
 }
 
@@ -205,6 +115,10 @@ impl Memory {
     }
 }
 
+fn hint(data: u64) -> usize {
+    (data ^ data >> 12 ^ data >> 32) as usize % HINTS
+}
+
 impl List {
     pub const EMPTY: List = List {
         memory: None,
@@ -213,7 +127,10 @@ impl List {
         idle_edges: 0,
         numbers: Numbers::NONE,
         mixed: false,
-        waiter: 0,
+        once: 0,
+        waiters: 0,
+        doubt: false,
+        shares: Shares::No,
         life: 0,
         first: 0,
     };
@@ -235,7 +152,8 @@ impl List {
         if let Some(memory) = self.memory.take() {
             memory.give_back();
         }
-        (self.numbers, self.mixed, self.waiter) = (Numbers::NONE, false, 0);
+        (self.numbers, self.mixed) = (Numbers::NONE, false);
+        (self.waiters, self.doubt) = (0, false);
         self.life = self.life.wrapping_add(1);
     }
 
@@ -272,10 +190,24 @@ impl List {
         }
     }
 
+    /// The place of the last registration with `data`, if others with data like it have not come since.
+    fn by_data(&self, data: u64) -> Option<usize> {
+        let m = self.memory.as_ref()?;
+        let fd = (m.hints[hint(data)] as usize).checked_sub(1)?;
+        let k = self.place(fd)?;
+        (m.entries[k].data == data).then_some(k)
+    }
+
     /// Adds `e`, as a hot one; where it stands.
-    pub fn add(&mut self, e: Entry) -> usize {
+    pub fn add(&mut self, mut e: Entry) -> usize {
         let (n, hot) = (self.n, self.hot);
+        self.once += usize::from(e.once);
+        if let Some(k) = self.by_data(e.data) {
+            self.all()[k].alike = true;
+            e.alike = true;
+        }
         if let Some(m) = &mut self.memory {
+            m.hints[hint(e.data)] = e.fd + 1;
             m.entries[n] = e;
             m.places[e.fd as usize] = n as u32 + 1;
             (self.n, self.hot) = (n + 1, hot + 1);
@@ -292,6 +224,25 @@ impl List {
         e
     }
 
+    /// Says of `e`, which is to be told once, whether what is told of it will be known to be: no thread is away with an
+    /// event of `was`, which it replaces, or of one that was taken out.
+    pub fn judge(&mut self, me: &Caller, e: &mut Entry, was: Option<(Entry, bool)>) {
+        e.sure = self.waiters == 0
+            || was.map_or(!self.doubt, |(was, armed)| {
+                was.once && was.was_quiet(me, armed)
+            });
+        e.begin(me);
+        if let Some((was, _)) = was {
+            (e.shown, e.poor) = (was.shown, was.poor);
+        }
+        e.alike |= was.is_some_and(|(was, _)| was.alike && was.data == e.data);
+    }
+
+    /// A registration is gone: one that is added later by its number may have its data.
+    pub fn gone(&mut self, e: &Entry) {
+        self.doubt |= self.waiters > 0 && !(e.once && e.off);
+    }
+
     /// Takes the registration in place `k` off the list, whatever it counts as.
     fn forget(&mut self, mut k: usize) {
         if k < self.hot {
@@ -305,6 +256,7 @@ impl List {
         self.swap(k, self.n);
         if let Some(m) = &mut self.memory {
             let e = &m.entries[self.n];
+            self.once -= usize::from(e.once);
             m.places[e.fd as usize] = 0;
             sets::unlists(e);
         }
@@ -320,6 +272,7 @@ impl List {
         }
         let e = &mut self.all()[k];
         e.looks = 0;
+        e.calm = false;
         if core::mem::take(&mut e.armed)
             && let Some(ch) = e.channel(me)
         {
@@ -337,7 +290,7 @@ impl List {
 
     /// Nothing is armed, in a child that has come by fork: what is armed is its parent's.
     pub fn enter_child(&mut self) {
-        self.waiter = 0;
+        self.waiters = 0;
         (self.hot, self.idle_edges) = (self.n, 0);
         self.all().iter_mut().for_each(|e| e.armed = false);
     }
@@ -347,7 +300,12 @@ impl List {
         let mut any = false;
         for k in (0..self.hot).rev() {
             let e = &mut self.all()[k];
-            e.hidden = e.look(me);
+            // Of one that is armed, for another thread, the kernel tells.
+            e.hidden = if e.armed { 0 } else { e.look(me) };
+            if e.once && e.hidden != 0 {
+                self.leave_to_kernel(me, k);
+                continue;
+            }
             any |= e.hidden != 0;
             if self.hot > FEW && self.all()[k].rests() && self.arm(me, k, false) {
                 self.idles(k);
@@ -372,15 +330,17 @@ impl List {
         self.all()[k].look(me)
     }
 
-    /// Arms all that are not, where the kernel was `asked` before; those whose pipes are the kernel's for good leave the list. False: something is there by
-    /// now, and nothing of what this has armed is armed.
+    /// Arms all that are not, where the kernel was `asked` before; those whose pipes are the kernel's for good leave the list.
+    /// False: something is there by now, and nothing is armed but for others that sleep.
     pub fn arm_all(&mut self, me: &Caller, asked: bool) -> bool {
         for k in (0..self.hot).rev() {
             if self.all()[k].channel(me).is_none_or(Channel::is_kernels) {
                 self.forget(k);
                 self.mixed = true;
             } else if !self.arm(me, k, asked) {
-                self.disarm_hot(me);
+                if self.waiters == 0 {
+                    self.disarm_hot(me);
+                }
                 return false;
             }
         }
@@ -391,35 +351,90 @@ impl List {
     pub fn arm(&mut self, me: &Caller, k: usize, asked: bool) -> bool {
         let e = self.all()[k];
         let Some(ch) = e.channel(me) else { return true };
-        if e.asks(asked::IN) == 0 {
+        if e.armed || e.asks(asked::IN) == 0 {
             return true;
         }
         let mut sight = ready::arm(me, ch, e.fd as usize, &mut { Armed::NOT });
         if sight == Sight::Bytes {
+            self.all()[k].calm = false;
             let end = ready::end(ch);
-            if !e.edge || (end != e.told || e.fresh) && ready::has_unread(ch, end) {
+            let told = e.edge && !((end != e.told || e.fresh) && ready::has_unread(ch, end));
+            if told && self.owes_next(k, ch) {
+                return true;
+            }
+            // By edge the kernel lane has bytes, and the kernel may be about to tell of them.
+            if !(e.once || told && asked) {
                 return false;
             }
-            // The kernel lane has bytes, and the kernel may be about to tell of them.
-            if !asked {
-                return false;
-            }
-            // Of what is unread all was told, and the ring does not tell of more.
-            sight = ready::settle(me, ch, e.fd as usize, &mut { Armed::NOT });
+            let shown = e.once && self.show(me, k, ch);
+            // By edge, of what is unread all was told, and the ring does not tell of more.
+            sight = match shown {
+                true => Sight::Kernels,
+                false => ready::settle(me, ch, e.fd as usize, &mut { Armed::NOT }),
+            };
         }
         let end = ready::end(ch);
         let e = &mut self.all()[k];
+        e.owed = false;
         e.armed = sight == Sight::Armed;
         // The kernel tells of what it has, and of what comes.
         (e.told, e.fresh) = (end, false);
         true
     }
 
-    /// Hands the pipe of registration `k` back until its traffic pays again: so the kernel tells of it.
+    /// Whether a call may sleep beside what was told of registration `k`, which is by edge.
+    fn owes_next(&mut self, k: usize, ch: &Channel) -> bool {
+        let shares = self.shares;
+        let e = &mut self.all()[k];
+        let head = ch.head().position();
+        if e.owed && shares == Shares::Yes {
+            return true;
+        }
+        let stays = shares == Shares::Again && e.owed && e.head == head;
+        (e.owed, e.head) = (shares != Shares::No && !stays, head);
+        e.owed
+    }
+
+    /// Whether a call that sleeps does so beside bytes that others are to read.
+    pub fn owes(&mut self) -> bool {
+        self.hot().iter().any(|e| e.owed)
+    }
+
+    /// Puts the oldest bytes of registration `k`, which is told once, into the kernel lane, as long as that pays.
+    fn show(&mut self, me: &Caller, k: usize, ch: &Channel) -> bool {
+        let e = &mut self.all()[k];
+        let fd = e.fd as usize;
+        if !ch.chunk().valid() {
+            let head = ch.head().position();
+            e.poor = match head.wrapping_sub(e.shown) < WORTH {
+                true => e.poor + 1,
+                false => 0,
+            };
+            e.shown = head;
+            if e.poor > POOR {
+                e.poor = 0;
+                handback::hand_back(me, ch, fd, false, Reason::SecondReader);
+                return false;
+            }
+        }
+        ready::show(me, ch, fd)
+    }
+
+    /// The kernel tells of registration `k`: its pipe is handed back until its traffic pays again. Of one that is told once it
+    /// is enough that the kernel lane has the oldest bytes.
     pub fn leave_to_kernel(&mut self, me: &Caller, k: usize) {
         let e = self.all()[k];
         if let Some(ch) = e.channel(me) {
-            handback::hand_back(me, ch, e.fd as usize, false, Reason::Readiness);
+            if e.once && e.reads() && self.show(me, k, ch) {
+                return;
+            }
+            // By edge with several threads it would be so each time.
+            let seldom = e.edge && self.waiters > 0;
+            let why = match seldom {
+                true => Reason::SecondReader,
+                false => Reason::Readiness,
+            };
+            handback::hand_back(me, ch, e.fd as usize, false, why);
         }
     }
 
@@ -436,25 +451,44 @@ impl List {
         self.hot().iter().any(|e| e.unread)
     }
 
-    /// Whether an idle one is by edge: what the kernel tells of it must be seen.
-    pub fn has_idle_edges(&self) -> bool {
-        self.idle_edges > 0
+    /// Whether what the kernel tells must be seen: of idle ones by edge, and of those that are told once.
+    pub fn hears(&self) -> bool {
+        self.idle_edges > 0 || self.once > 0
     }
 
     /// The kernel has told `data`. By edge it tells once of a byte in the kernel lane, and of no byte of the ring behind it.
     pub fn told(&mut self, me: &Caller, data: u64) {
+        if self.once > 0
+            && let Some(k) = self.by_data(data)
+        {
+            let e = &mut self.all()[k];
+            // Else it is of a descriptor that is no carried pipe.
+            let told = |ch: &Channel| ch.tail().closed() || ready::is_told(ch);
+            let may = !e.reads() || e.channel(me).is_none_or(told);
+            e.off |= e.once && e.sure && !e.alike && may;
+        }
         for k in self.hot..self.n {
             if self.idle_edges == 0 {
                 return;
             }
             let e = self.all()[k];
             if e.edge && e.data == data {
-                self.wake(me, k);
+                self.edge_told(me, k);
             }
         }
     }
 
-    /// The call that waited has come back: what had nothing for long stays armed.
+    /// An event of registration `k`, which is by edge and armed, was told. Others that sleep are told of more by the kernel.
+    fn edge_told(&mut self, me: &Caller, k: usize) {
+        match self.waiters {
+            0 => {
+                self.wake(me, k);
+            }
+            _ => self.leave_to_kernel(me, k),
+        }
+    }
+
+    /// A call that waited has come back: what had nothing for long stays armed, and so does all while others sleep.
     pub fn comes_home(&mut self, me: &Caller) {
         for k in (0..self.hot).rev() {
             let e = self.all()[k];
@@ -463,8 +497,13 @@ impl List {
             }
             let ch = e.channel(me);
             let told = ch.is_none_or(ready::is_told);
-            if !told && e.rests() && !ch.is_some_and(Channel::is_fifo) {
+            let is_fifo = ch.is_some_and(Channel::is_fifo);
+            if e.once && !is_fifo || !told && e.rests() && !is_fifo {
                 self.idles(k);
+            } else if self.waiters > 0 {
+                if told && e.edge {
+                    self.edge_told(me, k);
+                }
             } else {
                 let k = self.wake(me, k);
                 self.all()[k].looks = if told { 0 } else { e.looks };

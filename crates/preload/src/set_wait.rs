@@ -6,13 +6,13 @@
 //!   --> the caller's own call sleeps: what comes is told by the kernel lane --> end: what was armed is disarmed
 //! ```
 //! Invariant: of each carried pipe either the kernel tells all, or what it does not tell is in the answer: one entry for
-//! each registration. A second thread that waits for the set ends the carrying of its pipes.
+//! each registration. What is armed while a thread sleeps serves all threads that sleep: the kernel wakes one of them.
 //! unsafe: writes where the caller wants the answer, once the kernel says that it may be written.
 //! Not here: what is in a set (sets.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::registrations::List;
+use crate::registrations::{List, Shares};
 use crate::sets;
-use crate::{access, asked, io, ready, sleep};
+use crate::{access, asked, io, ready, sleep, tls};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_sys::clock;
@@ -25,8 +25,22 @@ pub const WAITS: usize = 24;
 /// struct epoll_event: events and data, without a gap.
 const EVENT: usize = 12;
 
+/// A call that sleeps beside bytes which another thread is to read looks again after so many ms.
+const SLICE: isize = 1;
+
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
+    f.vectors = WHOLE;
+    enters(f)
+}
+
+/// In `Frame::vectors`: the call sleeps for its whole time, for a slice of it, or for the rest.
+const WHOLE: usize = 0;
+const SLICED: usize = 1;
+const REST: usize = 2;
+
+/// Begins the call, or goes on with it after a slice.
+fn enters(f: &mut Frame) -> u32 {
     /// What was ready may have gone to another reader: then it waits after all.
     const TRIES: u32 = 16;
     let [set, _, most, ..] = f.args;
@@ -48,19 +62,28 @@ pub fn begin(f: &mut Frame) -> u32 {
         let Some(mut list) = lock() else {
             return RUN;
         };
-        if list.waiter != 0 {
+        list.shares = match f.vectors {
+            _ if !io::THREADS.load(Relaxed) || me.handlers || list.waiters > 0 => Shares::No,
+            WHOLE => Shares::Yes,
+            _ => Shares::Again,
+        };
+        if tls::get().waits_in.get() == i as u32 + 1 {
+            // A handler over such a call, or one that was left by a jump.
             break;
         }
         if !list.look(&me) {
             let asks = !waits && tries == 0 && list.has_unread();
-            if !waits && !asks && !list.has_idle_edges() {
+            if !waits && !asks && !list.hears() {
                 return RUN;
             }
             if !asks && (!waits || list.arm_all(&me, tries > 0)) {
-                list.waiter = me.tid;
+                list.waiters += 1;
+                sets::SLEEPERS.fetch_add(1, Relaxed);
+                tls::get().waits_in.set(i as u32 + 1);
                 f.chan = i;
                 f.want = list.life as usize;
-                return io::own(f, WAITS);
+                let owes = waits && list.owes();
+                return sleeps(f, owes);
             }
             // Something is there by now.
             list.look(&me);
@@ -82,14 +105,68 @@ pub fn begin(f: &mut Frame) -> u32 {
 
 /// After the caller's own call.
 pub fn end(f: &mut Frame) -> u32 {
+    tls::get().waits_in.set(0);
+    if f.chan != usize::MAX {
+        sets::SLEEPERS.fetch_sub(1, Relaxed);
+    }
     if let Some(me) = io::me()
         && let Some(mut list) = sets::lock(&me, f.chan).filter(|l| l.life as usize == f.want)
     {
-        list.waiter = 0;
+        list.waiters = list.waiters.saturating_sub(1);
+        ends_with_bytes(&me, &mut list, f.args[1], f.result);
         list.comes_home(&me);
         hears(&me, &mut list, f.args[1], f.result);
     }
-    DONE
+    if f.vectors != SLICED || f.result != 0 {
+        return DONE;
+    }
+    let left = f.done as isize;
+    f.done = if left > 0 { left - SLICE } else { left } as usize;
+    match enters(f) {
+        RUN => {
+            // The set is the kernel's by now.
+            f.chan = usize::MAX;
+            sleeps(f, false)
+        }
+        does => does,
+    }
+}
+
+/// The caller's own call sleeps; in slices of its time, where it `owes` what others may leave unread. The process has no
+/// handlers then, which would end the call between two slices.
+fn sleeps(f: &mut Frame, owes: bool) -> u32 {
+    let how = io::own(f, WAITS);
+    if f.vectors == WHOLE && !owes {
+        return how;
+    }
+    let [_, _, _, time, mask, size] = f.args;
+    if f.vectors == WHOLE {
+        f.done = match f.nr {
+            nr::EPOLL_PWAIT2 if time == 0 => usize::MAX,
+            nr::EPOLL_PWAIT2 => {
+                // SAFETY: `waits` has asked; a struct timespec.
+                let [s, ns] = unsafe { (time as *const [i64; 2]).read_unaligned() };
+                s.saturating_mul(1000)
+                    .saturating_add((ns + 999_999) / 1_000_000) as usize
+            }
+            _ => time as i32 as usize,
+        };
+    }
+    let left = f.done as isize;
+    let slices = owes && !(0..=SLICE).contains(&left);
+    f.vectors = if slices { SLICED } else { REST };
+    let time = if slices {
+        SLICE
+    } else {
+        left.min(i32::MAX as isize)
+    };
+    let (mask, size) = match f.nr {
+        nr::EPOLL_WAIT => (0, 8),
+        _ => (mask, size),
+    };
+    f.sub[0] = nr::EPOLL_PWAIT;
+    f.sub[4..].copy_from_slice(&[time as usize, mask, size]);
+    how
 }
 
 /// Whether call `f` waits where nothing is ready; `None`: the kernel would refuse it, or it is not known.
@@ -109,11 +186,24 @@ fn waits(f: &Frame) -> Option<bool> {
 
 /// The kernel has told the `n` events at `at`.
 fn hears(me: &Caller, list: &mut List, at: usize, n: Ret) {
-    if n <= 0 || !list.has_idle_edges() || !access::allowed(at, n as usize * EVENT, true) {
+    if n <= 0 || !list.hears() || !access::allowed(at, n as usize * EVENT, true) {
         return;
     }
     let told = Answer { at, n: n as usize };
     (0..told.n).for_each(|k| list.told(me, told.get(k).1));
+}
+
+/// LINUX pipe_poll: an end is told with what there is to read. The `n` events at `at` are the kernel's.
+fn ends_with_bytes(me: &Caller, list: &mut List, at: usize, n: Ret) {
+    if n <= 0 || !list.owes() || !access::allowed(at, n as usize * EVENT, true) {
+        return;
+    }
+    let told = Answer { at, n: n as usize };
+    for e in list.hot().iter().filter(|e| e.owed && e.has_unread(me)) {
+        for j in (0..told.n).filter(|j| told.is_end(*j, e.data)) {
+            told.set(j, told.get(j).0 | e.asks(asked::IN), e.data);
+        }
+    }
 }
 
 /// The entries of an answer.
@@ -131,6 +221,12 @@ impl Answer {
         let (events, data) = self.entry(k);
         // SAFETY: `answer` has asked whether it may be written.
         unsafe { (events.read_unaligned(), data.read_unaligned()) }
+    }
+    /// Whether entry `k` tells of an end, or an error, of `data` alone.
+    fn is_end(&self, k: usize, data: u64) -> bool {
+        let both = u32::from((asked::IN | asked::OUT) as u16);
+        let (events, of) = self.get(k);
+        of == data && events & both == 0
     }
     fn set(&self, k: usize, events: u32, data: u64) {
         let to = self.entry(k);
@@ -153,8 +249,10 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let mut told = Answer { at, n: 0 };
     if asks {
         let (epoch, now) = (me.domain.header().death_epoch.load(Relaxed), clock::now());
+        // LINUX epoll_wait(2): where there is not room for all, each has its turn. So half of the room is for ours.
+        let kernels = most - ours.min(most / 2);
         // SAFETY: the kernel checks the address.
-        let n = unsafe { call6(nr::EPOLL_WAIT, set, at, most, 0, 0, 0) };
+        let n = unsafe { call6(nr::EPOLL_WAIT, set, at, kernels, 0, 0, 0) };
         if failed(n) {
             return Some(n);
         }
@@ -172,9 +270,8 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     for k in (0..n).map(|k| (k + first) % n) {
         let e = list.hot()[k];
         // LINUX epoll_wait(2): one entry for each registration. Of one by level the kernel tells an end at most.
-        let both = u32::from((asked::IN | asked::OUT) as u16);
         let same = |j: &usize| told.get(*j).1 == e.data;
-        let is_end = |j: &usize| same(j) && told.get(*j).0 & both == 0;
+        let is_end = |j: &usize| told.is_end(*j, e.data);
         if e.hidden == 0 {
             // LINUX pipe_poll: an end is told with what there is to read.
             if let Some(j) = (0..kernels).find(is_end).filter(|_| e.unread) {
@@ -197,7 +294,7 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
             list.hot()[k].tell();
             list.first = k + 1;
         } else if kernels == most {
-            // LINUX epoll_wait(2): where there is not room for all, each has its turn. So one must know of all.
+            // With room for one, the kernel must know of all.
             list.leave_to_kernel(me, k);
         }
     }

@@ -8,7 +8,8 @@
 //! unsafe: each list is under its own lock; reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: what a list has of a pipe (registrations.rs), waiting (set_wait.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::registrations::{Entry, List};
+use crate::registration::Entry;
+use crate::registrations::{List, Shares};
 use crate::{access, asked, exec, family, fdtable, io, tls};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
@@ -28,9 +29,8 @@ const SETS: usize = 64;
 const ADD: usize = 1;
 const DEL: usize = 2;
 const MOD: usize = 3;
-/// EPOLLEXCLUSIVE, EPOLLONESHOT: told once, or to one of several.
-const NOT_CARRIED: u32 = 1 << 28 | 1 << 30;
-const EPOLLET: u32 = 1 << 31;
+/// Told to one of several sets.
+const EPOLLEXCLUSIVE: u32 = 1 << 28;
 
 struct Set {
     owner: AtomicU32,
@@ -46,6 +46,8 @@ static ALL: [Set; SETS] = [const {
     }
 }; SETS];
 
+/// Threads that sleep in calls for sets with carried pipes.
+pub static SLEEPERS: AtomicU32 = AtomicU32::new(0);
 /// Of each descriptor the list that has it, plus one.
 static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::FDS];
 /// A bit for each channel whose read end is on a list: its reader is armed for one set.
@@ -112,7 +114,7 @@ fn is_listed(fd: usize) -> bool {
 /// Registration `e` goes on list `i`. False: it, or another of the same read end, is on one.
 fn lists(i: usize, e: &Entry) -> bool {
     let (word, bit) = (&READ[e.slot as usize / 64], 1 << (e.slot % 64));
-    let reads = e.asks(asked::IN) != 0;
+    let reads = e.reads();
     if LISTED[e.fd as usize].load(Relaxed) != 0 || reads && word.load(Relaxed) & bit != 0 {
         return false;
     }
@@ -126,7 +128,7 @@ fn lists(i: usize, e: &Entry) -> bool {
 /// Registration `e` has left its list.
 pub fn unlists(e: &Entry) {
     LISTED[e.fd as usize].store(0, Relaxed);
-    if e.asks(asked::IN) != 0 {
+    if e.reads() {
         READ[e.slot as usize / 64].fetch_and(!(1 << (e.slot % 64)), Relaxed);
     }
 }
@@ -144,16 +146,42 @@ fn is_ours(list: &Locked) -> bool {
     number.is_some_and(|fd| fdtable::set(fd).is_some_and(family::is_ours))
 }
 
-/// `fd`, whose channel is `ch`, is about to be read: it is armed no longer. Where another thread waits for its set, the
-/// reader is a second one.
-pub fn reads(me: &Caller, ch: &Channel, fd: usize) {
+/// `fd`, whose channel is `ch`, is about to be read: it is armed no longer. Where another thread waits for its set, and is to
+/// be told of it, the reader is a second one. True: `has_read` comes after the read.
+pub fn reads(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if is_listed(fd)
-        && ch.tail().sleepers() > 0
         && let Some((mut list, k)) = of_descriptor(me, fd)
-        && list.waiter == 0
         && is_ours(&list)
     {
-        list.wake(me, k);
+        let e = list.all()[k];
+        if (list.waiters == 0 || e.off) && ch.tail().sleepers() > 0 {
+            list.wake(me, k);
+        }
+        return e.once || e.owed;
+    }
+    false
+}
+
+/// `fd` was read, and others sleep that are to be told of it: the kernel tells them of what comes, and once of what is left.
+pub fn has_read(me: &Caller, fd: usize) {
+    if let Some((mut list, k)) = of_descriptor(me, fd)
+        && list.waiters > 0
+    {
+        let e = list.all()[k];
+        if e.once && !e.off {
+            tells_waiter(&mut list, me, k);
+        } else if e.owed {
+            list.shares = Shares::Yes;
+            list.arm(me, k, false);
+        }
+    }
+}
+
+/// As [`has_read`], of a read that has looked at nothing else.
+#[inline]
+pub fn has_read_fast(me: &Caller, fd: usize) {
+    if SLEEPERS.load(Relaxed) != 0 && is_listed(fd) {
+        has_read(me, fd);
     }
 }
 
@@ -169,7 +197,7 @@ pub fn blocks(me: &Caller, fd: usize) {
 /// Nothing is armed from now on: the process ends. Or it execs, which may fail: then not where another thread waits.
 pub fn ends(execs: bool) {
     each(|me, list| {
-        if !(execs && list.waiter != 0) {
+        if !(execs && list.waiters != 0) {
             list.wake_all(me);
         }
     });
@@ -197,7 +225,13 @@ fn each(mut does: impl FnMut(&Caller, &mut List)) {
 
 /// After a change of registration `k` while another thread waits for the set: the kernel is to tell it.
 fn tells_waiter(list: &mut Locked, me: &Caller, k: usize) {
-    if list.waiter != 0 && (list.look_at(me, k) != 0 || !list.arm(me, k, false)) {
+    if list.waiters == 0 {
+        return;
+    }
+    let e = list.all()[k];
+    if e.once && e.reads() {
+        list.arm(me, k, true);
+    } else if list.look_at(me, k) != 0 || !list.arm(me, k, false) {
         list.leave_to_kernel(me, k);
         list.arm(me, k, true);
     }
@@ -255,7 +289,8 @@ pub fn changes(f: &mut Frame) -> u32 {
             && let Some(mut list) = lock(&me, i)
             && let Some(k) = list.place(fd)
         {
-            list.take(&me, k);
+            let e = list.take(&me, k);
+            list.gone(&e);
         }
         return RUN;
     }
@@ -295,14 +330,25 @@ fn carries(
     let (me, i) = listed.or_else(|| makes_list(set))?;
     let mut list = lock(&me, i)?;
     // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
-    let can = u32::from(if reads { asked::IN } else { asked::OUT } as u16);
-    let e = Entry::of(fd, slot, events & can, events & EPOLLET != 0, data);
-    let was = list.place(fd).map(|k| list.take(&me, k));
-    let fits = events & NOT_CARRIED == 0 && list.numbers.has(set) && fd < fdtable::FDS;
+    let can = if reads { asked::IN } else { asked::OUT };
+    let mut e = Entry::of(fd, slot, events, can, data);
+    let was = list.place(fd).map(|k| {
+        let armed = list.all()[k].is_armed_still();
+        (list.take(&me, k), armed)
+    });
+    list.judge(&me, &mut e, was);
+    let was = was.map(|(e, _)| e);
+    let is_fifo = Channel::at(me.domain, slot).is_none_or(Channel::is_fifo);
+    let known = events & EPOLLEXCLUSIVE == 0 && !(e.once && is_fifo);
+    let fits = known && list.numbers.has(set) && fd < fdtable::FDS;
     if !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
     let mut k = list.add(e);
+    if list.waiters != 0 && !reads {
+        // The kernel lane of a full pipe is full before the kernel looks.
+        list.look_at(&me, k);
+    }
     // SAFETY: the caller's own call; the kernel checks the address.
     let r = unsafe { call6(nr::EPOLL_CTL, set, op, fd, at, 0, 0) };
     if failed(r) {
@@ -411,7 +457,8 @@ pub fn closes(fd: usize) {
     }
     let Some(me) = io::me() else { return };
     if let Some((mut list, k)) = of_descriptor(&me, fd) {
-        list.take(&me, k);
+        let e = list.take(&me, k);
+        list.gone(&e);
         // What a child closes its parent has on.
         let ours = is_ours(&list);
         drop(list);
@@ -436,6 +483,7 @@ pub fn enter_child() {
         return;
     }
     family::enter_child();
+    SLEEPERS.store(0, Relaxed);
     for set in &ALL {
         set.owner.store(0, Relaxed);
         // SAFETY: nobody else is there.

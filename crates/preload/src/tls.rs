@@ -42,6 +42,8 @@ pub struct Tls {
     pub polled: Polled,
     /// What a vfork child of this thread has used for its new image.
     pub copy: Cell<Copy>,
+    /// The list of the set that the thread waits for, plus one; 0: it does not.
+    pub waits_in: Cell<u32>,
     /// Of the thread's last write that went straight through. A read has none: its pipe may be another one by the next.
     wrote: UnsafeCell<WriteCursor>,
 }
