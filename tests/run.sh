@@ -370,6 +370,56 @@ for how in TERM KILL; do
   is "the serving run gets SIG$how" "$(cat out1)" "$big"
 done 2>/dev/null
 "$byway" run -- true
+# Sockets: a pair of them among a run's processes is carried, both ways; messages with descriptors keep their place.
+cat >pair.py <<'END'
+import array, hashlib, os, socket, sys
+a, b = socket.socketpair()
+if os.fork() == 0:
+    a.close()
+    got, n = hashlib.md5(), 0
+    while n < 40_000_000:
+        part = b.recv(65536)
+        got.update(part)
+        n += len(part)
+        b.sendall(part[:1000])
+    b.sendmsg([b"last"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))])
+    print(got.hexdigest(), flush=True)
+    sys.exit()
+b.close()
+sent, piece = hashlib.md5(), os.urandom(4000)
+for i in range(10_000):
+    part = piece[i % 4000:] + piece[:i % 4000]
+    sent.update(part)
+    a.sendall(part)
+    while True:
+        try:
+            a.recv(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            break
+a.shutdown(socket.SHUT_WR)
+last, rights, text = b"", [], b""
+while not last.endswith(b"last"):
+    text, control, *_ = a.recvmsg(65536, 1000)
+    last, rights = last + text, rights + control
+assert len(rights) == 1 and a.recv(1) == b"" and os.wait()[1] == 0
+print(sent.hexdigest())
+END
+python3 pair.py >out; is "a pair of sockets, plain" "$(uniq out | wc -l)" 1
+"$byway" run --private --explain-to explained -- python3 pair.py >out; is "a pair of sockets" "$? $(uniq out | wc -l)" "0 1"
+has "a pair of sockets" "$(cat explained)" "socket: python3 -> python3"; has "a pair of sockets" "$(cat explained)" "bytes carried"
+"$byway" run --private --forbid unix --explain-to explained -- python3 pair.py >out; is "--forbid unix" "$? $(uniq out | wc -l)" "0 1"
+has "--forbid unix" "$(cat explained)" "no pipe was seen"
+"$byway" run --private --explain-to explained -- python3 -c '
+import multiprocessing as m
+def child(c):
+    for i in range(3000): c.send_bytes(c.recv_bytes())
+a, b = m.Pipe()
+p = m.get_context("fork").Process(target=child, args=(b,)); p.start()
+for i in range(3000):
+    x = bytes([i % 256]) * (i % 5000); a.send_bytes(x); assert a.recv_bytes() == x
+p.join(); print(p.exitcode)' >out; is "multiprocessing.Pipe" "$(cat out)" 0
+has "multiprocessing.Pipe" "$(cat explained)" "socket: python3 -> python3"; has "multiprocessing.Pipe" "$(cat explained)" "bytes carried"
+
 is "nothing left" "$(find /dev/shm -path "*byway-$(id -u)/*")" ""
 echo "run: $passed passed, $failed failed"
 [ $failed = 0 ]

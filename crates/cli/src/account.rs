@@ -70,10 +70,36 @@ pub struct Cause {
     pub text: &'static str,
 }
 
+/// What kind of object a channel is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Pipe,
+    Fifo,
+    /// One direction of a connection.
+    Socket,
+}
+
+impl Kind {
+    fn of(ch: &Channel) -> Kind {
+        match (ch.is_fifo(), ch.is_socket()) {
+            (true, _) => Kind::Fifo,
+            (_, true) => Kind::Socket,
+            _ => Kind::Pipe,
+        }
+    }
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pipe => "pipe",
+            Kind::Fifo => "fifo",
+            Kind::Socket => "socket",
+        }
+    }
+}
+
 /// What is told of a channel.
 #[derive(Clone)]
 pub struct Entry {
-    pub is_fifo: bool,
+    pub kind: Kind,
     pub inode: u64,
     pub writer: String,
     pub reader: String,
@@ -96,7 +122,7 @@ impl Entry {
             && f.forever.load(Relaxed) == 0
             && !ch.is_fifo();
         let mut entry = Entry {
-            is_fifo: ch.is_fifo(),
+            kind: Kind::of(ch),
             inode,
             writer: side(&names.writer),
             reader: side(&names.reader),
@@ -232,6 +258,7 @@ fn phrase(why: Reason) -> (bool, &'static str) {
             "nobody could watch who opens it (fs.inotify.max_user_watches)",
         ),
         Reason::Memory => (false, "no shared memory was left"),
+        Reason::Full => (false, "its reader was slower"),
         Reason::Address => (false, "a bad address"),
         Reason::Vector => (false, "a list of buffers that is not carried"),
         Reason::Damaged => (false, "damaged"),

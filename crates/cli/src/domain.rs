@@ -21,6 +21,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
@@ -260,7 +261,12 @@ fn describe(domain: Domain, cache: &Path, cpus: u32, settings: &Settings) -> Res
         true => settings.forbidden(),
         false => flags::SHARED,
     };
-    h.flags.store(flags, relaxed);
+    let sockets = if sockets_can_be_fetched() {
+        0
+    } else {
+        flags::NO_UNIX
+    };
+    h.flags.store(flags | sockets, relaxed);
     members::enter(&domain, std::process::id());
     h.creator.store(std::process::id(), relaxed);
     h.cpus.store(cpus, relaxed);
@@ -277,6 +283,23 @@ fn describe(domain: Domain, cache: &Path, cpus: u32, settings: &Settings) -> Res
     // ORDER: the rest of the header before the mark that makes it a domain.
     h.magic.store(MAGIC, Ordering::Release);
     Ok(())
+}
+
+/// Whether a process may get another's socket, without which a reader could not hand one back (crate pipe, socket.rs).
+///
+/// LINUX pidfd_getfd(2); Yama (ptrace_scope) may allow it to ancestors only.
+fn sockets_can_be_fetched() -> bool {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let is_free = matches!(scope.trim(), "" | "0");
+    let Ok((end, _other)) = UnixStream::pair() else {
+        return false;
+    };
+    let Some(id) = byway_sys::file::identity(end.as_raw_fd() as usize) else {
+        return false;
+    };
+    let own = byway_sys::socket::fetch(std::process::id(), id.dev, id.ino);
+    own.into_iter().for_each(byway_sys::file::close);
+    is_free && own.is_some()
 }
 
 /// Whether `dir` still leads to the folder `held`.

@@ -3,7 +3,7 @@
 //! Invariant: the first line says it all. A share of the bytes is given only if all bytes were counted, or with the word
 //! "most". A line has 80 columns where its names allow that, and is broken between its parts only.
 //! Not here: the figures (account.rs), which channels are the run's (domain.rs).
-use crate::account::{self, Cause, Entry, LITTLE_TEXT};
+use crate::account::{self, Cause, Entry, Kind, LITTLE_TEXT};
 use crate::domain::Run;
 use crate::output;
 use crate::tell::tell;
@@ -220,7 +220,12 @@ impl Told {
             .iter()
             .filter(|e| e.counts.carried > 0)
             .count();
-        let pipes = if all == 1 { "pipe" } else { "pipes" };
+        let sockets = self.channels.iter().any(|e| e.kind == Kind::Socket);
+        let pipes = match (all, sockets) {
+            (_, true) => "pipes and sockets' directions",
+            (1, false) => "pipe",
+            _ => "pipes",
+        };
         let mut parts = vec![match (all, carried) {
             (0, _) => "no pipe was seen".into(),
             (_, 0) => format!("none of {all} {pipes} carried"),
@@ -288,7 +293,7 @@ impl Told {
             .iter()
             .map(|e| {
                 json!({
-                    "kind": if e.is_fifo { "fifo" } else { "pipe" },
+                    "kind": e.kind.name(),
                     "inode": e.inode,
                     "writer": e.writer,
                     "reader": e.reader,
@@ -353,13 +358,7 @@ fn folded(channels: &[Entry]) -> Vec<Folded<'_>> {
     let mut v: Vec<Folded> = vec![];
     let mut places = HashMap::new();
     for e in channels {
-        let alike = (
-            e.is_fifo,
-            &e.writer,
-            &e.reader,
-            &e.cause,
-            e.counts.carried > 0,
-        );
+        let alike = (e.kind, &e.writer, &e.reader, &e.cause, e.counts.carried > 0);
         let k = *places.entry(alike).or_insert(v.len());
         if k == v.len() {
             v.push(Folded {
@@ -396,7 +395,11 @@ impl Folded<'_> {
         } else {
             String::new()
         };
-        let kind = if e.is_fifo { "fifo: " } else { "" };
+        let kind = match e.kind {
+            Kind::Pipe => "",
+            Kind::Fifo => "fifo: ",
+            Kind::Socket => "socket: ",
+        };
         let ends = format!("{many}{kind}{} -> {}", e.writer, e.reader);
         let cause = e.cause.as_ref().map(clause);
         let least = if self.is_exact { "" } else { "at least " };

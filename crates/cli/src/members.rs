@@ -96,7 +96,9 @@ pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, File, Dom
             .map(|k| unsafe { h.cache_dir.as_ptr().add(k).read_volatile() })
             .take_while(|&c| c != 0)
             .collect();
-        let fits = h.flags.load(Relaxed) & !flags::NO_FIFO == flags::SHARED
+        // What the machine forbids.
+        let of_machine = flags::NO_FIFO | flags::NO_UNIX;
+        let fits = h.flags.load(Relaxed) & !of_machine == flags::SHARED
             && h.cpus.load(Relaxed) == cpus
             && same_space(&d)
             && theirs == cache.as_os_str().as_bytes();

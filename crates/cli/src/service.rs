@@ -190,7 +190,10 @@ impl Run {
         for (i, key) in before {
             let ch = Channel::at(self.domain, i);
             // A spiller may hide what it holds, as its maker did.
-            if held.contains(&key) || ch.is_some_and(|ch| spiller::is_at_work(ch.tail())) {
+            let reads = |ch: &Channel| ch.is_socket() && held.contains(&(key.0, ch.reading_end()));
+            if held.contains(&key)
+                || ch.is_some_and(|ch| spiller::is_at_work(ch.tail()) || reads(ch))
+            {
                 continue;
             }
             if ch.is_some_and(Channel::is_fifo) {

@@ -47,14 +47,15 @@ fn is_kernels(process: &Path) -> bool {
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
-/// Device and inode of the named FIFO, or with `nameless` the pipe, that a descriptor is one of.
+/// Device and inode of the named FIFO, or with `nameless` the pipe or socket, that a descriptor is one of.
 pub fn pipe(fd: &Path, nameless: bool) -> Option<(u64, u64)> {
     // Others are not asked what they are: that may take long.
     let to = fs::read_link(fd).ok()?;
     let to = to.as_os_str().as_bytes();
-    if to.starts_with(b"/") || nameless && to.starts_with(b"pipe:") {
+    let is_socket = nameless && to.starts_with(b"socket:");
+    if to.starts_with(b"/") || is_socket || nameless && to.starts_with(b"pipe:") {
         let m = fs::metadata(fd).ok()?;
-        return m.file_type().is_fifo().then(|| (m.dev(), m.ino()));
+        return (is_socket || m.file_type().is_fifo()).then(|| (m.dev(), m.ino()));
     }
     None
 }

@@ -308,7 +308,7 @@ fn put_on(
         Step::Done(n) if n >= 0 => Tried::Full,
         Step::Done(EAGAIN) => Tried::Full,
         Step::Done(e) => Tried::Failed(e),
-        Step::WaitRestartable | Step::WaitPartial => Tried::Full,
+        Step::WaitRestartable | Step::WaitPartial | Step::WaitForRoom(_) => Tried::Full,
         step => {
             let before = *done;
             let tried = match sleeps.then(|| asleep(fd, b, done)).flatten() {

@@ -23,6 +23,8 @@ pub struct Caller {
     pub handlers: bool,
     /// Whether the thread may keep a lock between its writes: barriers reach its process.
     pub has_barriers: bool,
+    /// Flags of a call on a socket, as send(2) has them.
+    pub message: usize,
     /// Whether a ring that brings nothing is left to the kernel: not where records and grants need it.
     pub resign: bool,
     /// Whether the process may read another's memory by system call.
@@ -48,6 +50,7 @@ impl Caller {
             lend: false,
             handlers: false,
             has_barriers: false,
+            message: 0,
             resign: false,
             pull: || false,
             abandoned: |_, _| false,

@@ -28,7 +28,7 @@ pub struct Line<V>(pub V);
 #[repr(C)]
 pub struct Facts {
     pub key: Key,
-    /// Of a FIFO: what is known of its holders (`Holders`); of a nameless pipe 0.
+    /// What kind of object it is, and of a FIFO what is known of its holders (`Holders`).
     pub holders: AtomicU32,
     pub pending: AtomicU32,
     pub forever: AtomicU8,
@@ -39,7 +39,7 @@ pub struct Facts {
     pub size: AtomicU32,
     /// Bytes of the ring, a power of two; set at each opening.
     pub ring: AtomicU32,
-    /// Of a FIFO, how many of the bytes in the kernel lane are the stream's own.
+    /// Of a FIFO and a socket, how many of the bytes in the kernel lane are the stream's own.
     pub lane: AtomicU16,
     /// Its ring was left; calls that the tail does not count may be under way (pass_through.rs).
     pub passing: AtomicU8,
@@ -138,7 +138,8 @@ pub struct WriterSide {
     pub waiting: AtomicU32,
     pub native_bytes: AtomicU64,
     pub native_ops: AtomicU64,
-    /// When the FIFO's file came into being whose traffic these two count.
+    /// When the FIFO's file came into being whose traffic these two count. Of a socket the inode number of the end that
+    /// reads.
     pub born: AtomicU64,
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
@@ -267,6 +268,10 @@ pub struct Channel {
     pub table: Line<[AtomicU32; DIRECT]>,
 }
 
+/// In `lane`: bytes that were there when the channel opened, and were not counted.
+pub const UNCOUNTED: u16 = u16::MAX;
+/// In `lane` of a closed channel: some that are there may have come with more than bytes.
+pub const MIXED: u16 = u16::MAX - 1;
 /// In `full`: a writer was told that the pipe is full, and no reader has slept since. The entry code counts on it being 1.
 pub const TOLD: u8 = 1;
 /// In `full`: one waits by poll(2), to be told of the first page that is free.
@@ -292,6 +297,8 @@ pub enum Holders {
     Known = 3,
     /// The same since it was made; no participant need have read from it yet.
     Born = 4,
+    /// One direction of a connection of stream sockets, which came into being among participants.
+    Socket = 5,
 }
 
 /// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
@@ -406,6 +413,10 @@ impl Channel {
         // EDGE E3: a place is reused only after its bytes were copied out.
         Head(self.readers.0.h.load(Acquire))
     }
+    /// Where the head stands, for a writer that sleeps until it moves.
+    pub fn head_address(&self) -> &AtomicU64 {
+        &self.readers.0.h
+    }
     pub fn chunk(&self) -> Chunk {
         // EDGE E2: loaded after the tail, so that it is at least as new as the tail.
         Chunk(self.m.0.m.load(Acquire))
@@ -461,21 +472,31 @@ impl Channel {
     pub fn drained(&self, n: usize) {
         let lane = &self.facts.0.lane;
         let was = lane.load(Relaxed);
-        if was != 0 {
+        if was != 0 && was < MIXED {
             lane.store(was.saturating_sub(n.min(u16::MAX as usize) as u16), Relaxed);
         }
     }
     /// Whether it has a name.
     #[inline]
     pub fn is_fifo(&self) -> bool {
-        self.facts.0.holders.load(Relaxed) != Holders::Nameless as u32
+        const NO: [u32; 2] = [Holders::Nameless as u32, Holders::Socket as u32];
+        !NO.contains(&self.facts.0.holders.load(Relaxed))
+    }
+    /// Whether it is one direction of a connection of sockets.
+    #[inline]
+    pub fn is_socket(&self) -> bool {
+        self.facts.0.holders.load(Relaxed) == Holders::Socket as u32
+    }
+    /// Of a socket, the inode number of the end that reads; its key has the one that writes.
+    pub fn reading_end(&self) -> u64 {
+        self.writer.0.born.load(Relaxed)
     }
     /// Whether every holder takes part; the service is asked if that is not known.
     pub fn holders_known(&self, d: &Domain, fd: usize) -> bool {
         let h = &self.facts.0.holders;
         // ORDER: what the service saw before it said so; an opener asks again under the lock.
         match h.load(Acquire) {
-            0 => true,
+            0 | 5 => true,
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
             4 => self.was_read(),
@@ -529,11 +550,24 @@ impl Channel {
             to.store(n, Relaxed);
         }
     }
-    /// Whether `fd` is a descriptor of this channel's pipe. Another thread may have closed it, and its number may be another
+    /// Whether `fd` is a descriptor of this channel's object. Another thread may have closed it, and its number may be another
     /// file's: what a call of many steps does by it counts only if this is asked of what it moves the bytes by.
     pub fn is_behind(&self, fd: usize) -> bool {
         let key = &self.facts.0.key;
-        file::identity(fd).is_some_and(|id| id.fifo && key.is(id.dev, id.ino))
+        let Some(id) = file::identity(fd) else {
+            return false;
+        };
+        match self.is_socket() {
+            true => id.is_socket && (key.is(id.dev, id.ino) || self.reading_end() == id.ino),
+            false => id.fifo && key.is(id.dev, id.ino),
+        }
+    }
+    /// Whether `fd` is a descriptor of the end that writes.
+    pub fn is_written_by(&self, fd: usize) -> bool {
+        match self.is_socket() {
+            true => file::identity(fd).is_some_and(|id| self.facts.0.key.is(id.dev, id.ino)),
+            false => file::is_writable(fd),
+        }
     }
     /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
     /// opener asks again under the lock.

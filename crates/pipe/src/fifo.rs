@@ -239,6 +239,6 @@ fn overflow_locked(me: &Caller, ch: &Channel, fd: usize, b: &[u8]) -> Option<Opt
         want: b.len(),
         done: 0,
     };
-    let said = wake::to_kernel(ch, fd, &mut w, b.len(), place);
+    let said = wake::to_kernel(me, ch, fd, &mut w, b.len(), place);
     Some(Some(said.map_or_else(|e| e, |n| n as Ret)))
 }

@@ -13,7 +13,7 @@ use crate::lane::{Lane, Reopened};
 use crate::reason::Reason;
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
-use crate::{clusters, lock, policy, spiller};
+use crate::{clusters, lock, policy, socket, spiller};
 use byway_sys::errno::EMFILE;
 use byway_sys::{file, table};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -22,7 +22,7 @@ use core::sync::atomic::fence;
 /// What was about to be moved: kind, and how many bytes the kernel lane held; of `MOVING`, how many go into it.
 pub(crate) const OPENING: u64 = 1 << 60;
 const PUMPING: u64 = 2 << 60;
-const SPILLING: u64 = 3 << 60;
+pub(crate) const SPILLING: u64 = 3 << 60;
 pub(crate) const MOVING: u64 = 4 << 60;
 const KIND: u64 = 7 << 60;
 /// `shrunk`: the kernel lane has one slot; the kernel lane has `FIFO_SIZE`.
@@ -152,6 +152,9 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
 /// Under the writers' lock and with the readers held at `r`: spills, closes, lets both go, or gives both to a spiller.
 /// False: nothing of that, for `fd` is not the pipe's any more.
 fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
+    if ch.is_socket() {
+        return socket::spill(me, ch, fd, r);
+    }
     let empty = ch.tail().wide(r) == r && !ch.chunk().valid();
     let lane = ch.lane(fd);
     while lane.is_ours() {
@@ -261,6 +264,7 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
     let lane = ch.lane(fd);
     let now = lane.held();
     let spilled = match intent & KIND {
+        _ if ch.is_socket() => socket::repair(me, ch, fd, r),
         OPENING | PUMPING => {
             let t = ch.tail();
             let pos = if t.closed() { r } else { t.wide(r) };

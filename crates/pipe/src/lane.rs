@@ -1,4 +1,4 @@
-//! The kernel lane: each call of the kernel on the real pipe behind a channel is made here.
+//! The kernel lane: each call of the kernel on the real pipe, or socket, behind a channel is made here.
 //!
 //! Invariant: a `Lane` is one descriptor of one channel, for the length of one call. The kernel is asked each time, and
 //! nothing is remembered. Only a `Reopened` owns its descriptor.
@@ -11,6 +11,7 @@ use crate::fifo_opens;
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring};
 use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
 use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
+use byway_sys::socket::{self, MSG_DONTWAIT, MSG_NOSIGNAL};
 use byway_sys::syscall::{call3, call6, nr};
 use core::ops::Deref;
 
@@ -44,13 +45,16 @@ impl<'a> Lane<'a> {
     pub fn number(self) -> usize {
         self.fd
     }
-    /// Bytes in the pipe.
+    /// Bytes in the pipe; of a socket asked of the end that reads.
     pub fn held(self) -> usize {
         file::fionread(self.fd)
     }
     /// Whether it has no bytes.
     pub fn is_empty(self) -> bool {
-        self.held() == 0
+        match self.ch.is_socket() && self.is_for_writing() {
+            true => socket::unread(self.fd) == 0,
+            false => self.held() == 0,
+        }
     }
     /// Bytes that the pipe may hold, as the kernel counts them.
     pub fn size(self) -> usize {
@@ -66,7 +70,10 @@ impl<'a> Lane<'a> {
     }
     /// Asked of a writing end: whether nobody reads.
     pub fn is_reader_gone(self) -> bool {
-        file::reader_gone(self.fd)
+        match self.ch.is_socket() {
+            true => socket::is_peer_gone(self.fd),
+            false => file::reader_gone(self.fd),
+        }
     }
     /// Whether the open file description has O_NONBLOCK.
     pub fn is_nonblocking(self) -> bool {
@@ -74,7 +81,7 @@ impl<'a> Lane<'a> {
     }
     /// Whether it is an end for writing.
     pub fn is_for_writing(self) -> bool {
-        file::is_writable(self.fd)
+        self.ch.is_written_by(self.fd)
     }
 
     /// The same pipe, opened for both directions.
@@ -104,6 +111,10 @@ impl<'a> Lane<'a> {
     /// # Safety
     /// The kernel may write to each of `v`, or refuses it.
     pub unsafe fn read_now(self, v: &[Iov]) -> Ret {
+        if self.ch.is_socket() {
+            // SAFETY: the caller's promise.
+            return unsafe { socket::receive_now(self.fd, v.as_ptr() as usize, v.len()) };
+        }
         // SAFETY: the caller's promise.
         match unsafe { self.vectored_now(nr::PREADV2, v) } {
             // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description. Nobody else takes the bytes between
@@ -134,13 +145,17 @@ impl<'a> Lane<'a> {
             got => got,
         }
     }
-    /// write(2), or writev(2), of what is at `v`.
+    /// write(2), or writev(2), of what is at `v`; of a socket send(2) with the flags `message`.
     ///
     /// # Safety
     /// As [`Lane::write_now`].
     #[inline]
-    pub unsafe fn write(self, v: &[Iov]) -> Ret {
+    pub unsafe fn write(self, v: &[Iov], message: usize) -> Ret {
         match v {
+            // SAFETY: the caller's promise.
+            v if message != 0 => unsafe {
+                socket::send(self.fd, v.as_ptr() as usize, v.len(), message)
+            },
             // SAFETY: the caller's promise.
             [v] => unsafe { call3(nr::WRITE, self.fd, v.base, v.len) },
             // SAFETY: the caller's promise.
@@ -160,6 +175,27 @@ impl<'a> Lane<'a> {
     /// Writes [r, r + n) of the ring; asks `more` where the pipe does not take it. How many bytes are left.
     pub fn pour(self, ring: Ring, r: u64, n: usize, more: impl FnMut(usize) -> bool) -> usize {
         pour(ring, r, n, self.fd, more)
+    }
+
+    /// Sends [r, r + n) of the ring; waits where the socket does not take it. False: the other side has ended, and what
+    /// is left is lost with it.
+    pub fn send(self, ring: Ring, r: u64, n: usize) -> bool {
+        let mut left = n;
+        while left > 0 {
+            // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
+            let send = |v: &[Iov]| unsafe {
+                let now = MSG_DONTWAIT | MSG_NOSIGNAL;
+                socket::send(self.fd, v.as_ptr() as usize, v.len(), now)
+            };
+            match with_runs(ring, r + (n - left) as u64, left, send) {
+                Some(k @ 1..) => left -= k as usize,
+                Some(EAGAIN) => {
+                    file::poll1(self.fd, file::POLLOUT, 10);
+                }
+                _ => return false,
+            }
+        }
+        true
     }
 
     unsafe fn vectored(self, call: usize, v: &[Iov]) -> Ret {

@@ -48,6 +48,7 @@ pub mod restartable_copy;
 pub mod ring;
 pub mod rules;
 pub mod single_copy;
+pub mod socket;
 pub mod spiller;
 pub mod wait;
 mod wake;
@@ -69,4 +70,6 @@ pub enum Step {
     WaitRestartable,
     /// Sleep in poll(POLLOUT); a handler ends it.
     WaitPartial,
+    /// Sleep until the head of the ring is no longer at this position (socket.rs).
+    WaitForRoom(u64),
 }

@@ -17,7 +17,7 @@
 //! Not here: when to change (policy.rs), and what is moved.
 use crate::Caller;
 use crate::channel::Channel;
-use crate::word::Tail;
+use crate::word::{Chunk, Tail};
 use core::sync::atomic::Ordering::Relaxed;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +66,12 @@ impl Channel {
 
     /// Under the lock: the ring has `n` bytes from the head's position `r` on. Drops the lock.
     pub(crate) fn opens(&self, r: u64, n: usize) {
+        self.opens_behind(self.chunk().next(0).none(), r, n);
+    }
+    /// The same, where the lane's chunk is `m`.
+    pub(crate) fn opens_behind(&self, m: Chunk, r: u64, n: usize) {
         // Told apart from what a sleeper of an earlier opening, still on its way home, would take for its own wake-up.
-        self.set_chunk(self.chunk().next(0).none());
+        self.set_chunk(m);
         let end = (r as u32).wrapping_add(n as u32);
         let mut t = self.tail();
         while let Err(now) = self.move_tail(t, t.with_position(end).opened()) {

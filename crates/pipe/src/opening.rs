@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::mode::Mode;
 use crate::reason::Reason;
 use crate::ring::{Ring, SLACK, SMALLEST};
-use crate::{Caller, clusters, lock, pass_through, policy};
+use crate::{Caller, clusters, lock, pass_through, policy, socket};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
@@ -54,6 +54,9 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if pass_through::is_somebody_inside(me, ch) {
         policy::ask_later(&ch.writer);
         return false;
+    }
+    if ch.is_socket() {
+        return socket::opened(me, ch, fd);
     }
     let lane = ch.lane(fd);
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.
@@ -121,7 +124,13 @@ fn promised(me: &Caller, ch: &Channel, lane: &Lane) -> Option<usize> {
 }
 
 /// A ring for `most` bytes, with memory for the first `n` from `r` on.
-fn ring<'a>(me: &'a Caller, ch: &'a Channel, most: usize, r: u64, n: usize) -> Option<Ring<'a>> {
+pub(crate) fn ring<'a>(
+    me: &'a Caller,
+    ch: &'a Channel,
+    most: usize,
+    r: u64,
+    n: usize,
+) -> Option<Ring<'a>> {
     if !clusters::shape(me, ch, most) {
         return None;
     }
@@ -130,7 +139,7 @@ fn ring<'a>(me: &'a Caller, ch: &'a Channel, most: usize, r: u64, n: usize) -> O
 }
 
 /// There is none for a ring now: the kernel's, until the traffic has shown again that a ring is worth asking for.
-fn no_memory(ch: &Channel) {
+pub(crate) fn no_memory(ch: &Channel) {
     ch.facts.0.why.store(Reason::Memory as u8, Relaxed);
     ch.writer.0.forget_native();
 }

@@ -11,8 +11,8 @@ use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, Step, handback, lock, policy, wait};
-use byway_sys::errno::{EAGAIN, Ret, failed};
+use crate::{Caller, Step, handback, lock, policy, socket, wait};
+use byway_sys::errno::{EAGAIN, ECONNRESET, Ret, failed};
 use byway_sys::file;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,6 +26,10 @@ pub struct Armed {
 }
 
 impl Armed {
+    /// Whether the channel was open then.
+    pub fn was_open(&self) -> bool {
+        self.before.is_some()
+    }
     pub const NOT: Armed = Armed {
         before: None,
         want: 0,
@@ -195,7 +199,13 @@ impl<'a> Reading<'a, '_> {
             // Not a state that any of us writes: leave the channel alone.
             return Next::Break(Some(Step::Native));
         }
-        ch.reader.0.seen.store(see.w(), Relaxed);
+        let mut seen = see.w();
+        if t.kernel_writers() > 0 {
+            socket::let_write(ch, t, see.r(), ring);
+            // To look again at half.
+            seen -= (seen - see.r()) / 2;
+        }
+        ch.reader.0.seen.store(seen, Relaxed);
         policy::reads_here(self.me, ch);
         if see.r() < see.end() {
             return self.copy(see);
@@ -466,6 +476,10 @@ pub fn drain(
         } else {
             Drained::Changed
         }
+    } else if got == ECONNRESET && socket::keeps_reset(ch, before, r) {
+        // What the ring has comes first.
+        ch.clear_chunk(m);
+        Drained::Empty
     } else if failed(got) {
         Drained::Failed(got)
     } else {

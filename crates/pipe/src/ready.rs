@@ -343,6 +343,9 @@ pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight 
 /// Puts the ring's oldest bytes into the kernel lane, of an open channel whose reader is not armed: so its descriptor tells of
 /// them. False: they cannot go there just now.
 pub fn show(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    if ch.is_socket() {
+        return false;
+    }
     let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {
         return false;
     };

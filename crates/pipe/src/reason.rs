@@ -40,12 +40,14 @@ pub enum Reason {
     Place = 27,
     /// It was started without the library.
     Bare = 28,
+    /// A socket's ring was full: the kernel's own call waits.
+    Full = 29,
 }
 
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 29] = [
+        const ALL: [Reason; 30] = [
             Cold,
             Readiness,
             SecondReader,
@@ -75,6 +77,7 @@ impl From<u8> for Reason {
             Unknown,
             Place,
             Bare,
+            Full,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

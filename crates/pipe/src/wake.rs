@@ -49,7 +49,8 @@ pub(crate) fn short(
         return None;
     }
     has_more(ch, n, false);
-    let got = put(ch, fd, v);
+    count_lane(ch, n);
+    let got = put(me, ch, fd, v);
     if got <= 0 {
         ch.clear_chunk(place);
         // Taking WOKEN back is always safe.
@@ -101,7 +102,7 @@ pub(crate) fn long(
     behind.advance(first);
     // SAFETY: checked by `write`; the ring is empty (I4), the room is ours by the lock.
     unsafe { behind.to_ring(ring, pos, more) };
-    match to_kernel(ch, fd, w, first, place) {
+    match to_kernel(me, ch, fd, w, first, place) {
         Ok(_) => {}
         Err(e) => {
             // Taking WOKEN back is always safe.
@@ -138,24 +139,22 @@ pub(crate) fn set_chunk_place(ch: &Channel, pos: u64) -> Chunk {
 
 /// The next `n` bytes into the kernel lane, which is empty, at the place that was set for them.
 pub(crate) fn to_kernel(
+    me: &Caller,
     ch: &Channel,
     fd: usize,
     w: &mut Progress,
     n: usize,
     place: Chunk,
 ) -> Result<usize, Ret> {
-    if ch.rules().outsiders {
-        // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
-        ch.facts.0.lane.store(n as u16, Relaxed);
-    }
+    count_lane(ch, n);
     has_more(ch, n, w.want - w.done > n);
     let (base, len) = w.at.run();
     let got = if n <= len {
-        put(ch, fd, &[Iov { base, len: n }])
+        put(me, ch, fd, &[Iov { base, len: n }])
     } else {
         let mut v = [Iov { base: 0, len: 0 }; VECTORS];
         let c = w.at.take_vectors(n, &mut v);
-        put(ch, fd, &v[..c])
+        put(me, ch, fd, &v[..c])
     };
     if got <= 0 {
         ch.facts.0.lane.store(0, Relaxed);
@@ -176,8 +175,16 @@ fn has_more(ch: &Channel, n: usize, more: bool) {
     }
 }
 
+/// Says that `n` bytes of the stream come into the kernel lane, where that is to be known.
+fn count_lane(ch: &Channel, n: usize) {
+    if ch.rules().counts_lane {
+        // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
+        ch.facts.0.lane.store(n as u16, Relaxed);
+    }
+}
+
 /// Writes what is at `v` into the kernel lane.
-fn put(ch: &Channel, fd: usize, v: &[Iov]) -> Ret {
+fn put(me: &Caller, ch: &Channel, fd: usize, v: &[Iov]) -> Ret {
     // SAFETY: the kernel checks the caller's addresses itself.
-    unsafe { ch.lane(fd).write(v) }
+    unsafe { ch.lane(fd).write(v, me.message) }
 }

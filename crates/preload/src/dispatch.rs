@@ -8,8 +8,8 @@ use crate::environment::{self, Copy};
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
-    access, attach, class, exec, fdtable, fifo, io, later, new_fifo, ready, set_wait, sets, sleep,
-    tls,
+    access, attach, class, exec, fdtable, fifo, io, later, message, new_fifo, ready, set_wait,
+    sets, sleep, tls,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -55,6 +55,12 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     }
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => carries(f),
+        nr::SENDTO | nr::RECVFROM | nr::RECVMSG => message::begin(f).unwrap_or(RUN),
+        nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
+        nr::SOCKETPAIR => message::pairs(f),
+        nr::SHUTDOWN => message::shuts(f),
+        nr::SETSOCKOPT => message::sets_option(f),
+        nr::GETSOCKOPT => message::asks_option(f),
         nr::CLOSE | nr::DUP2 | nr::DUP3 | nr::CLOSE_RANGE => replaces(f),
         nr::PIPE | nr::PIPE2 => pipe(f),
         nr::WAIT4 | nr::WAITID => same(f, EPOCH),
@@ -62,6 +68,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             moved();
             if f.nr == nr::EXIT_GROUP {
                 fifo::closes_all(0, usize::MAX);
+                message::closes_all(0, usize::MAX);
                 sets::ends(false);
                 io::look();
             }
@@ -154,18 +161,16 @@ fn is_vfork_child() -> bool {
 
 /// read(2), write(2) and their like.
 fn carries(f: &mut Frame) -> u32 {
-    let fd = f.args[0];
-    let Some(i) = fdtable::channel(fd) else {
+    let Some(end) = fdtable::endpoint(f.args[0]) else {
         return RUN;
     };
-    let does = if fdtable::fits(fd, matches!(f.nr, nr::WRITE | nr::WRITEV)) {
-        io::begin(f, i)
-    } else {
+    let does = match end.side(matches!(f.nr, nr::WRITE | nr::WRITEV)) {
+        Some(i) => io::begin(f, i),
         // LINUX EBADF, which the kernel says itself.
-        RUN
+        None => RUN,
     };
     if does == RUN {
-        count(i);
+        end.slots().for_each(count);
     }
     does
 }
@@ -177,6 +182,7 @@ fn replaces(f: &mut Frame) -> u32 {
         nr::CLOSE => {
             sets::closes(a0);
             fifo::closes(a0);
+            message::closes(a0);
             closes(f, fdtable::forget(a0))
         }
         nr::CLOSE_RANGE => {
@@ -187,6 +193,7 @@ fn replaces(f: &mut Frame) -> u32 {
             if a2 & 4 == 0 {
                 sets::closes_all(a0 as u32 as usize, a1 as u32 as usize);
                 fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
+                message::closes_all(a0 as u32 as usize, a1 as u32 as usize);
             }
             let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
             closes(f, was)
@@ -196,6 +203,7 @@ fn replaces(f: &mut Frame) -> u32 {
             if a0 as u32 != a1 as u32 {
                 sets::closes(a1);
                 fifo::closes(a1);
+                message::closes(a1);
             }
             let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
             closes(f, was)
@@ -351,8 +359,8 @@ fn execs(f: &mut Frame) -> u32 {
 fn vfork_child(f: &mut Frame) -> u32 {
     match f.nr {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => {
-            if let Some(i) = fdtable::ask_kernel(f.args[0]) {
-                count(i);
+            if let Some(end) = fdtable::ask_kernel(f.args[0]) {
+                end.slots().for_each(count);
             }
             exec::give_up_to_write(f.args[0], Reason::Passed, true);
             RUN
@@ -365,6 +373,7 @@ fn vfork_child(f: &mut Frame) -> u32 {
         }
         nr::PIPE
         | nr::PIPE2
+        | nr::SOCKETPAIR
         | nr::MKNOD
         | nr::MKNODAT
         | nr::RT_SIGACTION

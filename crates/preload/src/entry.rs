@@ -46,6 +46,12 @@ pub struct Frame {
     pub want: usize,
     pub done: usize,
     pub pollfd: u64,
+    /// Of a call on a socket, as send(2) has them.
+    pub flags: usize,
+    /// Of one that sleeps in steps (pins.rs).
+    pub pin: usize,
+    /// Of one that sleeps for room: where the head was, and for how many spans.
+    pub room: [u64; 2],
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
 }

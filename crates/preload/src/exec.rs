@@ -3,7 +3,7 @@
 //! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
-use crate::{attach, family, fdtable, io, sets, tls};
+use crate::{attach, family, fdtable, io, message, sets, tls};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
@@ -76,52 +76,70 @@ pub fn leave_image() -> bool {
             }
             return;
         }
-        let Some(i) = fdtable::ask_kernel(fd) else {
+        let Some(end) = fdtable::ask_kernel(fd) else {
             return;
         };
-        let Some(ch) = Channel::at(d, i) else { return };
-        if !survives(fd) {
-            // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a
-            // channel does.
-            if heir {
-                // What the first thread holds would be held for good, by an id in use.
-                handback::hand_back(&me, ch, fd, true, Reason::NotTakingPart);
-            }
-            if ch.is_fifo() {
-                fifo::leave(&me, ch, fd);
-            }
-            return;
+        if end.is_socket && !survives(fd) {
+            message::empties(&me, fd, end);
         }
-        takes = true;
-        let mut survives = None;
-        if let Some(r) = slot {
-            let n = r.count.load(Relaxed) as usize;
-            if r.channels[..n.min(EXEC_CHANNELS)]
-                .iter()
-                .any(|c| c.load(Relaxed) as usize == i)
-            {
-                spiller::wait(&me, ch, fd);
-                return;
-            }
-            if n < EXEC_CHANNELS {
-                r.channels[n].store(i as u16, Relaxed);
-                r.count.store(n as u32 + 1, Relaxed);
-                ch.facts.0.pending.fetch_add(1, Relaxed);
-                survives = Some((r, n));
-            }
+        takes |= survives(fd);
+        for i in end.slots() {
+            leave_channel(&me, (fd, i), slot, (heir, survives(fd)));
         }
-        let forever = survives.is_none();
-        if !handback::hand_back(&me, ch, fd, forever, Reason::NotTakingPart)
-            && let Some((r, n)) = survives
-        {
-            // Another thread has closed it; there may be one more.
-            r.count.store(n as u32, Relaxed);
-            ch.facts.0.pending.fetch_sub(1, Relaxed);
-        }
-        // An image that takes no part would write before what is not in the kernel's pipe yet.
-        spiller::wait(&me, ch, fd);
     });
     takes || takes_fifo()
+}
+
+/// The same of the channel in slot `i` behind `fd`, which `survives`, or is closed by the exec. `heir`: the caller is not
+/// the process's first thread.
+fn leave_channel(
+    me: &Caller,
+    (fd, i): (usize, usize),
+    record: Option<&ExecRecord>,
+    (heir, survives): (bool, bool),
+) {
+    let Some(ch) = Channel::at(me.domain, i) else {
+        return;
+    };
+    if !survives {
+        // Closed by the exec itself; or a descriptor that another thread opens for a moment, as an opening of a
+        // channel does.
+        if heir {
+            // What the first thread holds would be held for good, by an id in use.
+            handback::hand_back(me, ch, fd, true, Reason::NotTakingPart);
+        }
+        if ch.is_fifo() {
+            fifo::leave(me, ch, fd);
+        }
+        return;
+    }
+    let mut noted = None;
+    if let Some(r) = record {
+        let n = r.count.load(Relaxed) as usize;
+        if r.channels[..n.min(EXEC_CHANNELS)]
+            .iter()
+            .any(|c| c.load(Relaxed) as usize == i)
+        {
+            spiller::wait(me, ch, fd);
+            return;
+        }
+        if n < EXEC_CHANNELS {
+            r.channels[n].store(i as u16, Relaxed);
+            r.count.store(n as u32 + 1, Relaxed);
+            ch.facts.0.pending.fetch_add(1, Relaxed);
+            noted = Some((r, n));
+        }
+    }
+    let forever = noted.is_none();
+    if !handback::hand_back(me, ch, fd, forever, Reason::NotTakingPart)
+        && let Some((r, n)) = noted
+    {
+        // Another thread has closed it; there may be one more.
+        r.count.store(n as u32, Relaxed);
+        ch.facts.0.pending.fetch_sub(1, Relaxed);
+    }
+    // An image that takes no part would write before what is not in the kernel's pipe yet.
+    spiller::wait(me, ch, fd);
 }
 
 /// Whether a standard descriptor is a named FIFO, of which nothing may be known yet.
@@ -180,53 +198,74 @@ pub fn resume(slot: usize) {
     }
 }
 
-/// Hands one pipe back for a call that moves its bytes itself, if `fd` is one; its slot, for [`resume`] after the call.
+/// Hands the object behind `fd` back for a call that moves its bytes itself; `each` is told the slots, for [`resume`]
+/// after the call.
 ///
 /// The tail does not count that call, so nobody may open the channel meanwhile.
-pub fn suspend(fd: usize, why: Reason) -> Option<usize> {
-    let slot = fdtable::channel(fd)?;
-    let ch = Channel::at(attach::domain()?, slot)?;
-    let calls = ch.facts.0.left.fetch_add(1, Relaxed).saturating_add(1);
-    if ch.forever() || !policy::may_return(&ch.writer, calls) {
-        give_up_to_write(fd, why, false);
-        return None;
-    }
-    let me = io::me()?;
-    if ch.facts.0.why.swap(why as u8, Relaxed) != why as u8 {
-        ch.blame(process::name());
-    }
-    // EDGE E5: before the look at the tail, or the lock, that follows.
-    ch.facts.0.pending.fetch_add(1, SeqCst);
-    handback::hand_back(&me, ch, fd, false, why);
-    spiller::wait(&me, ch, fd);
-    Some(slot)
-}
-
-/// Hands one pipe back for good, if `fd` is one.
-pub fn give_up(fd: usize, why: Reason, vfork: bool) {
-    handed_back(fd, why, vfork);
-}
-
-/// The same, before a call that may write into it, or have another do so: then all of its bytes are in the kernel's pipe.
-pub fn give_up_to_write(fd: usize, why: Reason, vfork: bool) {
-    if let Some((me, ch)) = handed_back(fd, why, vfork) {
+pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
+    let (Some(end), Some(me)) = (fdtable::endpoint(fd), io::me()) else {
+        return;
+    };
+    for slot in end.slots() {
+        let Some(ch) = Channel::at(me.domain, slot) else {
+            continue;
+        };
+        let calls = ch.facts.0.left.fetch_add(1, Relaxed).saturating_add(1);
+        if ch.forever() || !policy::may_return(&ch.writer, calls) {
+            gives_up(&me, fd, slot, why, false);
+            continue;
+        }
+        if ch.facts.0.why.swap(why as u8, Relaxed) != why as u8 {
+            ch.blame(process::name());
+        }
+        // EDGE E5: before the look at the tail, or the lock, that follows.
+        ch.facts.0.pending.fetch_add(1, SeqCst);
+        handback::hand_back(&me, ch, fd, false, why);
         spiller::wait(&me, ch, fd);
+        each(slot);
     }
 }
 
-fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static Channel)> {
-    let i = if vfork {
-        fdtable::ask_kernel(fd)
-    } else {
-        fdtable::channel(fd)
+/// Hands the object behind `fd` back for good, if it is carried.
+pub fn give_up(fd: usize, why: Reason, vfork: bool) {
+    for_good(fd, why, vfork, |_, _| {});
+}
+
+/// The same, before a call that may write into it, or have another do so: then all of its bytes are in the kernel lane.
+pub fn give_up_to_write(fd: usize, why: Reason, vfork: bool) {
+    for_good(fd, why, vfork, |me, ch| spiller::wait(me, ch, fd));
+}
+
+/// Hands one direction of the socket behind `fd` back for good.
+pub fn hands_back(fd: usize, slot: Option<usize>, why: Reason) {
+    if let (Some(slot), Some(me)) = (slot, io::me()) {
+        gives_up(&me, fd, slot, why, false);
+    }
+}
+
+fn for_good(fd: usize, why: Reason, vfork: bool, then: impl Fn(&Caller, &Channel)) {
+    let (end, me) = match vfork {
+        true => (fdtable::ask_kernel(fd), io::me_or_vfork_child()),
+        false => (fdtable::endpoint(fd), io::me()),
     };
-    let me = if vfork {
-        io::me_or_vfork_child()
-    } else {
-        io::me()
+    let (Some(end), Some(me)) = (end, me) else {
+        return;
     };
-    let (me, i) = (me?, i?);
-    let ch = Channel::at(attach::domain()?, i)?;
+    for slot in end.slots() {
+        if let Some(ch) = gives_up(&me, fd, slot, why, vfork) {
+            then(&me, ch);
+        }
+    }
+}
+
+fn gives_up(
+    me: &Caller,
+    fd: usize,
+    i: usize,
+    why: Reason,
+    vfork: bool,
+) -> Option<&'static Channel> {
+    let ch = Channel::at(me.domain, i)?;
     let why = match why {
         Reason::Passed if vfork => Reason::Vfork,
         why => why,
@@ -234,10 +273,10 @@ fn handed_back(fd: usize, why: Reason, vfork: bool) -> Option<(Caller, &'static 
     if !ch.forever() {
         ch.blame(process::name());
     }
-    if handback::hand_back(&me, ch, fd, true, why) && !vfork {
+    if handback::hand_back(me, ch, fd, true, why) && !vfork {
         fdtable::leave(fd, i);
     }
-    Some((me, ch))
+    Some(ch)
 }
 
 /// Hands back every pipe of this process, which takes no part any more; of a vfork child those that it has: its parent,

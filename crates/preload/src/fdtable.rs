@@ -1,12 +1,14 @@
-//! fd -> plain, or a channel; filled on first use by asking the kernel.
+//! fd -> plain, or the channels of its object; filled on first use by asking the kernel.
 //!
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
 //! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
 //! Not here: channels' state. Lookup takes no lock.
 use crate::{attach, family, fifo, sets};
+use byway_mem::domain::Domain;
+use byway_mem::layout::CHANNELS_MOST;
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
-use byway_sys::file;
+use byway_sys::file::{self, Ident};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub const FDS: usize = 65536;
@@ -14,6 +16,11 @@ const UNKNOWN: u32 = 0;
 const PLAIN: u32 = 1;
 // Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one,
 // which is the channel's number (crate pipe, biased_lock.rs), is such an entry plus two, over four.
+
+/// A connected socket: then the slot that it reads from, and the one that it writes to.
+const SOCKET: u32 = 1 << 30;
+const SLOTS: u32 = 15;
+const _: () = assert!(CHANNELS_MOST <= 1 << SLOTS);
 
 /// An epoll set that this process has made, or one that it has come from by fork: then the generation, whether it is
 /// mixed, and its list plus one, or 0.
@@ -52,19 +59,84 @@ pub struct Base(*const [AtomicU32; FDS]);
 unsafe impl Sync for Base {}
 pub static BASE: Base = Base(TABLE);
 
-/// The channel slot behind `fd`, if it is a carried pipe.
-pub fn channel(fd: usize) -> Option<usize> {
+/// What a carried descriptor reads from and writes to: channel slots, of a pipe at most one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    pub reads: Option<usize>,
+    pub writes: Option<usize>,
+    pub is_socket: bool,
+}
+
+impl Endpoint {
+    fn of(e: u32) -> Option<Endpoint> {
+        if e & SET != 0 || e <= PLAIN {
+            return None;
+        }
+        if e & SOCKET != 0 {
+            let slot = |e: u32| Some((e & ((1 << SLOTS) - 1)) as usize);
+            return Some(Endpoint {
+                reads: slot(e >> SLOTS),
+                writes: slot(e),
+                is_socket: true,
+            });
+        }
+        let (slot, mode) = ((e as usize - 2) / 4, (e - 2) % 4);
+        Some(Endpoint {
+            reads: (mode != 1).then_some(slot),
+            writes: (mode == 1 || mode == 2).then_some(slot),
+            is_socket: false,
+        })
+    }
+    fn code(self) -> u32 {
+        let Endpoint { reads, writes, .. } = self;
+        let slot = reads.or(writes).unwrap_or_default() as u32;
+        match (self.is_socket, reads.is_some(), writes) {
+            (true, _, _) => SOCKET | slot << SLOTS | writes.unwrap_or_default() as u32,
+            (false, true, None) => slot * 4 + 2,
+            (false, false, _) => slot * 4 + 3,
+            (false, true, Some(_)) => slot * 4 + 4,
+        }
+    }
+    /// The one that it writes to, or reads from.
+    pub fn side(self, writes: bool) -> Option<usize> {
+        if writes { self.writes } else { self.reads }
+    }
+    /// Each of them.
+    pub fn slots(self) -> impl Iterator<Item = usize> {
+        let second = self
+            .writes
+            .filter(|_| self.is_socket || self.reads.is_none());
+        self.reads.into_iter().chain(second)
+    }
+}
+
+/// What `fd` reads from and writes to, if it is carried.
+pub fn endpoint(fd: usize) -> Option<Endpoint> {
     let fd = fd as u32 as usize;
     match entry(fd) {
-        PLAIN => None,
         UNKNOWN => ask(fd),
         SET.. => {
             // By a call that is none of those that sets are known to have.
             sets::leaves(fd);
             None
         }
-        e => Some((e as usize - 2) / 4),
+        e => Endpoint::of(e),
     }
+}
+
+/// The same, as far as it is known already.
+pub fn known_endpoint(fd: usize) -> Option<Endpoint> {
+    Endpoint::of(entry(fd))
+}
+
+/// The channel slot behind `fd`, if it is a carried pipe; of a socket the one that it reads from.
+pub fn channel(fd: usize) -> Option<usize> {
+    endpoint(fd)?.slots().next()
+}
+
+/// Whether `fd` is known to be a carried socket.
+pub fn is_socket(fd: usize) -> bool {
+    known_endpoint(fd).is_some_and(|e| e.is_socket)
 }
 
 /// What the table says of `fd`.
@@ -72,10 +144,6 @@ pub fn entry(fd: usize) -> u32 {
     TABLE
         .get(fd as u32 as usize)
         .map_or(UNKNOWN, |e| e.load(Relaxed))
-}
-
-fn is_channel(entry: u32) -> bool {
-    entry > PLAIN && entry < SET
 }
 
 /// What is known of the epoll set behind `fd`.
@@ -120,92 +188,127 @@ pub fn is_plain(fd: usize) -> bool {
     entry(fd) == PLAIN
 }
 
-/// The channel slot behind `fd`, if that is known already.
+/// As [`channel`], as far as that is known already.
 pub fn known(fd: usize) -> Option<usize> {
-    let e = entry(fd);
-    is_channel(e).then(|| (e as usize - 2) / 4)
+    known_endpoint(fd)?.slots().next()
 }
 
-/// Whether the carried `fd` is open for writing (or reading).
+/// Whether the channel of carried `fd` tells what it may read, or has room to write. A socket's room is the kernel's to
+/// tell: its ring is never full.
 pub fn fits(fd: usize, writes: bool) -> bool {
-    let e = entry(fd);
-    let mode = if is_channel(e) {
-        (e - 2) % 4
-    } else {
-        file::fcntl(fd, file::F_GETFL, 0) as u32 & 3
-    };
-    mode == 2 || (mode == 1) == writes
-}
-
-/// The channel slot behind `fd`, if that is known already and `fd` is open for writing.
-pub fn known_writer(fd: usize) -> Option<usize> {
-    let e = TABLE.get(fd as u32 as usize)?.load(Relaxed);
-    (is_channel(e) && (e - 2) % 4 > 0).then(|| (e as usize - 2) / 4)
-}
-
-/// As [`channel`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
-pub fn ask_kernel(fd: usize) -> Option<usize> {
-    let id = file::identity(fd).filter(|id| id.fifo)?;
-    let d = attach::domain()?;
-    let i = registry::find(d, id.dev, id.ino)?;
-    match Channel::at(d, i)?.is_fifo() {
-        true => Some(fifo::find(fd, i)),
-        false => Some(i),
+    match known_endpoint(fd) {
+        Some(e) => e.side(writes).is_some() && !(e.is_socket && writes),
+        None => {
+            let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
+            mode == 2 || (mode == 1) == writes
+        }
     }
 }
 
-fn ask(fd: usize) -> Option<usize> {
+/// The channel slot of the pipe behind `fd`, if that is known already and `fd` is open for writing.
+pub fn known_writer(fd: usize) -> Option<usize> {
+    known_endpoint(fd)
+        .filter(|e| !e.is_socket)
+        .and_then(|e| e.writes)
+}
+
+/// As [`endpoint`], from the kernel alone: for a vfork child, whose descriptors are not the table's.
+pub fn ask_kernel(fd: usize) -> Option<Endpoint> {
+    let id = file::identity(fd)?;
+    let d = attach::domain()?;
+    if id.is_socket {
+        return connected(&d, id);
+    }
+    let i = registry::find(d, id.dev, id.ino).filter(|_| id.fifo)?;
+    let i = match Channel::at(d, i)?.is_fifo() {
+        true => fifo::find(fd, i),
+        false => i,
+    };
+    Some(pipe(fd, i))
+}
+
+/// The endpoint of a pipe with the channel slot `i`.
+fn pipe(fd: usize, i: usize) -> Endpoint {
+    let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
+    Endpoint {
+        reads: (mode != 1).then_some(i),
+        writes: (mode == 1 || mode == 2).then_some(i),
+        is_socket: false,
+    }
+}
+
+/// The endpoint of a socket that has channels.
+fn connected(d: &Domain, id: Ident) -> Option<Endpoint> {
+    let writes = registry::find(*d, id.dev, id.ino)?;
+    let other = Channel::at(*d, writes).filter(|ch| ch.is_socket())?;
+    let reads = registry::find(*d, id.dev, other.reading_end())?;
+    let is = |ch: &&Channel| ch.is_socket() && ch.reading_end() == id.ino;
+    Channel::at(*d, reads).filter(is)?;
+    Some(Endpoint {
+        reads: Some(reads),
+        writes: Some(writes),
+        is_socket: true,
+    })
+}
+
+fn ask(fd: usize) -> Option<Endpoint> {
     let before = CLOSES.load(Relaxed);
     let id = file::identity(fd)?;
-    let keep = |found: Option<usize>| {
+    let d = attach::domain()?;
+    let keep = |found: Option<Endpoint>| {
         if fd < FDS && CLOSES.load(Relaxed) == before {
-            let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
-            TABLE[fd].store(found.map_or(PLAIN, |i| i as u32 * 4 + mode + 2), Relaxed);
+            TABLE[fd].store(found.map_or(PLAIN, Endpoint::code), Relaxed);
         }
     };
-    let known = if id.fifo {
-        attach::domain().and_then(|d| registry::find(d, id.dev, id.ino))
-    } else {
-        None
+    let known = match id.fifo {
+        true => registry::find(d, id.dev, id.ino),
+        false => None,
     };
     let named = id.fifo
         && known
-            .and_then(|i| Channel::at(attach::domain()?, i))
+            .and_then(|i| Channel::at(d, i))
             .map_or_else(|| !file::is_nameless(fd), Channel::is_fifo);
     let found = if named {
-        fifo::channel(fd, id, |i| keep(Some(i)))
+        fifo::channel(fd, id, |i| keep(Some(pipe(fd, i)))).map(|i| pipe(fd, i))
     } else {
-        keep(known);
-        known
+        let found = match id.is_socket {
+            true => connected(&d, id),
+            false => known.map(|i| pipe(fd, i)),
+        };
+        keep(found);
+        found
     };
-    if let Some(i) = found {
-        name(fd, i);
+    if let Some(end) = found {
+        name(end);
     }
     found
 }
 
-/// Writes this program's name to its side of the channel, for `--explain`.
-fn name(fd: usize, i: usize) {
-    let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) else {
-        return;
-    };
-    ch.used_by(byway_sys::process::name(), fits(fd, true));
+/// Writes this program's name to its side of the channels, for `--explain`.
+fn name(end: Endpoint) {
+    for i in end.slots() {
+        if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) {
+            ch.used_by(byway_sys::process::name(), end.writes == Some(i));
+        }
+    }
 }
 
-/// From now on `fd`, whose channel has gone to the kernel for good, is plain: its calls cost what those of any other
-/// descriptor do.
+/// From now on `fd`, whose channels have gone to the kernel for good, is plain: its calls cost what those of any other
+/// descriptor do. Not if that is so of one of two channels only.
 pub fn leave(fd: usize, i: usize) {
     let before = CLOSES.load(Relaxed);
-    let for_good = |ch: &Channel| ch.is_kernels() && !ch.is_fifo();
-    let left = attach::domain()
-        .and_then(|d| Channel::at(d, i))
-        .is_some_and(for_good);
+    let for_good = |i: usize| {
+        let ch = attach::domain().and_then(|d| Channel::at(d, i));
+        ch.is_some_and(|ch| ch.is_kernels() && !ch.is_fifo())
+    };
     let Some(e) = TABLE.get(fd as u32 as usize) else {
         return;
     };
     let now = e.load(Relaxed);
+    let left =
+        Endpoint::of(now).is_some_and(|e| e.slots().any(|s| s == i) && e.slots().all(for_good));
     // Not one that another thread has closed and opened again meanwhile.
-    if left && now > PLAIN && (now as usize - 2) / 4 == i && CLOSES.load(Relaxed) == before {
+    if left && CLOSES.load(Relaxed) == before {
         let _ = e.compare_exchange(now, PLAIN, Relaxed, Relaxed);
     }
 }

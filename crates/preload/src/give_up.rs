@@ -5,7 +5,7 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{access, asked, class, environment, exec, identity, io};
+use crate::{access, asked, class, environment, exec, fdtable, identity, io};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
@@ -34,13 +34,13 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
 }
 
 /// A call that moves a pipe's bytes itself: what it names is the kernel's until it returns.
-fn suspends(f: &mut Frame, args: &[usize]) -> u32 {
+pub fn suspends(f: &mut Frame, args: &[usize]) -> u32 {
     f.vectors = 0;
     for &k in args {
-        if let Some(slot) = exec::suspend(f.args[k], Reason::Splice) {
+        exec::suspend(f.args[k], Reason::Splice, |slot| {
             f.iov[f.vectors].base = slot;
             f.vectors += 1;
-        }
+        });
     }
     if f.vectors == 0 {
         return RUN;
@@ -82,8 +82,9 @@ fn decided(f: &Frame, vfork: bool) {
         }
         nr::EPOLL_CTL => exec::give_up(a2, Reason::Readiness, vfork),
         nr::IOCTL => {
-            // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP
-            if matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
+            // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP; of a socket SIOCOUTQ, SIOCATMARK
+            let asks_socket = matches!(a1 as u32, 0x5411 | 0x8905) && fdtable::is_socket(a0);
+            if asks_socket || matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
                 exec::give_up(a0, Reason::Control, vfork);
             }
         }
@@ -99,11 +100,21 @@ fn decided(f: &Frame, vfork: bool) {
             }
         }
         nr::IO_SUBMIT => submits(a2, a1.min(65536), vfork),
-        nr::SENDMSG => passes(a1, vfork),
+        // By a vfork child.
+        nr::SENDTO | nr::RECVFROM | nr::RECVMSG | nr::SHUTDOWN | nr::SETSOCKOPT => {
+            exec::give_up_to_write(a0, Reason::Passed, vfork);
+        }
+        nr::SENDMSG => {
+            passes(a1, vfork);
+            if vfork {
+                exec::give_up_to_write(a0, Reason::Passed, vfork);
+            }
+        }
         nr::SENDMMSG => {
             for k in 0..a2.min(1024) {
                 passes(a1 + k * 64, vfork);
             }
+            exec::give_up_to_write(a0, Reason::Splice, vfork);
         }
         nr::SETUID
         | nr::SETGID
@@ -186,6 +197,11 @@ fn submits(list: usize, n: usize, vfork: bool) {
             exec::give_up_to_write(fd as usize, Reason::Readiness, vfork);
         }
     }
+}
+
+/// Hands back what call `f`, a sendmsg, passes on.
+pub fn passes_descriptors(f: &Frame) {
+    passes(f.args[1], false);
 }
 
 /// Descriptors in the control part of a struct msghdr.

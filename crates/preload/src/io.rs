@@ -1,9 +1,9 @@
-//! read, readv, write and writev on a carried pipe: buffers in, steps of the pipe core out.
+//! read, readv, write and writev on a carried object: buffers in, steps of the pipe core out.
 //!
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, fdtable, sets, tls};
+use crate::{access, attach, fdtable, message, pins, sets, tls};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -12,10 +12,12 @@ use byway_pipe::read::Armed;
 use byway_pipe::reason::Reason;
 use byway_pipe::write::Progress;
 use byway_pipe::{
-    Caller, Step, biased_lock, fast_path, handback, pass_through, read, spiller, wait, write,
+    Caller, Step, biased_lock, fast_path, handback, pass_through, read, socket, spiller, wait,
+    write,
 };
-use byway_sys::errno::{EAGAIN, Ret, failed};
+use byway_sys::errno::{EAGAIN, ECONNRESET, EPIPE, Ret, failed};
 use byway_sys::file;
+use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, take_error};
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
 use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -43,6 +45,7 @@ const POLL: usize = 4;
 const REST: usize = 5;
 /// As `REST`, and counted in the tail.
 const REST_COUNTED: usize = 6;
+const ROOM: usize = 7;
 
 /// Who calls now.
 pub fn me() -> Option<Caller> {
@@ -105,37 +108,63 @@ pub fn look() {
     }
 }
 
+/// Who makes the call `f`.
+fn caller(f: &Frame) -> Option<Caller> {
+    let me = me()?;
+    Some(Caller {
+        message: f.flags,
+        // One that does not wait has its answer at once.
+        spin: me.spin && f.flags & MSG_DONTWAIT == 0,
+        ..me
+    })
+}
+
 /// Begins a call on channel slot `i`.
 pub fn begin(f: &mut Frame, i: usize) -> u32 {
-    let Some(me) = me() else { return RUN };
-    let Some(ch) = Channel::at(me.domain, i) else {
-        return RUN;
-    };
     let writes = f.nr == nr::WRITE || f.nr == nr::WRITEV;
-    f.fd = f.args[0];
-    f.chan = i;
-    f.done = 0;
-    forget_quiet(f.fd, writes, ch);
-    if ch.is_kernels() {
-        fdtable::leave(f.fd, i);
-        return RUN;
-    }
+    f.flags = 0;
     if f.nr == nr::READ || f.nr == nr::WRITE {
         f.iov[0] = Iov {
             base: f.args[1],
             len: f.args[2].min(0x7fff_f000),
         };
         f.vectors = 1;
-    } else {
-        let n = f.args[2];
-        if n == 0 || n > VECTORS || !access::allowed(f.args[1], n * size_of::<Iov>(), false) {
-            return hands_back(f, &me, ch, writes);
-        }
-        for k in 0..n {
-            // SAFETY: the array was checked.
-            f.iov[k] = unsafe { (f.args[1] as *const Iov).add(k).read_unaligned() };
-        }
-        f.vectors = n;
+    } else if !vectors(f, f.args[1], f.args[2]) {
+        f.vectors = 0;
+    }
+    start(f, i, writes)
+}
+
+/// Takes over the `n` structs iovec at `list`. False: they are too many, or none, or cannot be read.
+pub fn vectors(f: &mut Frame, list: usize, n: usize) -> bool {
+    if n == 0 || n > VECTORS || !access::allowed(list, n * size_of::<Iov>(), false) {
+        return false;
+    }
+    for k in 0..n {
+        // SAFETY: the array was checked.
+        f.iov[k] = unsafe { (list as *const Iov).add(k).read_unaligned() };
+    }
+    f.vectors = n;
+    true
+}
+
+/// A call on channel slot `i` whose buffers are those of `f`; none: they could not be had.
+pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
+    let Some(me) = caller(f) else { return RUN };
+    let Some(ch) = Channel::at(me.domain, i) else {
+        return RUN;
+    };
+    f.fd = f.args[0];
+    f.chan = i;
+    f.done = 0;
+    f.pin = 0;
+    forget_quiet(f.fd, writes, ch);
+    if ch.is_kernels() {
+        fdtable::leave(f.fd, i);
+        return RUN;
+    }
+    if f.vectors == 0 {
+        return hands_back(f, &me, ch, writes);
     }
     if f.vectors == 1 {
         let Iov { base, len } = f.iov[0];
@@ -175,7 +204,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     }
     if writes {
         let does = go_write(f, &me, ch);
-        if does == DONE && f.result == EAGAIN {
+        if does == DONE && f.result == EAGAIN && !ch.is_socket() {
             sets::blocks(&me, f.fd);
         }
         does
@@ -258,6 +287,11 @@ fn go_read(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let step = read::read(me, ch, f.fd, at, f.want, f.done, &mut armed);
     f.armed.write(armed);
     match step {
+        Step::Done(ECONNRESET) => {
+            // Told once.
+            message::is_reset(me, f.fd, true);
+            finished(f, ECONNRESET)
+        }
         Step::Done(r) => finished(f, r),
         Step::NativeCounted => {
             remember_quiet(f, me, ch);
@@ -280,7 +314,9 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
         Step::Done(r) => finished(f, r),
         Step::NativeCounted if f.done == 0 => {
             remember_quiet(f, me, ch);
-            own(f, WRITE)
+            let does = own(f, WRITE);
+            f.sub[1] = f.fd;
+            does
         }
         Step::NativeCounted => rest(f, REST_COUNTED),
         Step::Native if f.done == 0 => RUN,
@@ -295,10 +331,36 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
             let v = &f.iov[VECTORS - 1] as *const Iov as usize;
             f.sub = [nr::VMSPLICE, f.fd, v, 1, 0, 0, 0];
             f.kind = WAIT;
-            THEN
+            sleeps(f)
         }
         Step::WaitPartial => poll(f),
+        Step::WaitForRoom(was) => {
+            f.room = [was, 0];
+            sleep_for_room(f, ch)
+        }
     }
+}
+
+/// A span of a sleep on the head's word.
+fn sleep_for_room(f: &mut Frame, ch: &Channel) -> u32 {
+    const FUTEX_WAIT: usize = 0;
+    static SPAN: [i64; 2] = [0, socket::SPAN_NS];
+    let (word, time) = (
+        ch.head_address().as_ptr() as usize,
+        &raw const SPAN as usize,
+    );
+    let was = f.room[0] as u32 as usize;
+    f.sub = [nr::FUTEX, word, FUTEX_WAIT, was, time, 0, 0];
+    f.kind = ROOM;
+    sleeps(f)
+}
+
+/// The call made in the site's stead may sleep, and is one of several.
+fn sleeps(f: &mut Frame) -> u32 {
+    if f.pin == 0 {
+        f.pin = pins::pin(f.fd);
+    }
+    THEN
 }
 
 fn poll(f: &mut Frame) -> u32 {
@@ -313,7 +375,7 @@ fn poll(f: &mut Frame) -> u32 {
         0,
     ];
     f.kind = POLL;
-    THEN
+    sleeps(f)
 }
 
 /// What is left of a write that the ring began and the kernel must end.
@@ -321,14 +383,29 @@ fn rest(f: &mut Frame, kind: usize) -> u32 {
     let mut at = Buffers::new(&f.iov[..f.vectors]);
     at.advance(f.done);
     let (base, len) = at.run();
-    f.sub = [nr::WRITE, f.fd, base, len, 0, 0, 0];
+    f.sub = match fdtable::is_socket(f.fd) {
+        // LINUX unix_stream_sendmsg: who has sent a part is told so, without a signal.
+        true => [nr::SENDTO, f.fd, base, len, f.flags | MSG_NOSIGNAL, 0, 0],
+        false => [nr::WRITE, f.fd, base, len, 0, 0, 0],
+    };
     f.kind = kind;
-    THEN
+    sleeps(f)
 }
 
 /// After a call that `begin` asked for.
 pub fn resume(f: &mut Frame) -> u32 {
-    let Some(me) = me() else { return DONE };
+    if let Some(fd) = pins::moved(f.pin) {
+        f.fd = fd;
+    }
+    let does = goes_on(f);
+    if does != THEN {
+        pins::unpin(f.pin);
+    }
+    does
+}
+
+fn goes_on(f: &mut Frame) -> u32 {
+    let Some(me) = caller(f) else { return DONE };
     let Some(ch) = Channel::at(me.domain, f.chan) else {
         return DONE;
     };
@@ -338,7 +415,14 @@ pub fn resume(f: &mut Frame) -> u32 {
             // SAFETY: written before the call was asked for.
             let armed = unsafe { f.armed.assume_init() };
             read::finish(&me, ch, armed, ret);
-            if ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
+            // The kernel may have told of it already, for bytes of the lane.
+            let ends = matches!(ret, 0 | ECONNRESET) && ch.is_socket();
+            if ends && message::is_reset(&me, f.fd, true) {
+                return finished(f, ECONNRESET);
+            }
+            // What came with a message says where it ends.
+            let whole = !ch.is_socket() || f.nr != nr::RECVMSG && armed.was_open();
+            if whole && ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
                 f.done = ret as usize;
                 let was = ch.tail().position();
                 wait::let_publish(&me, ch, f.done, was);
@@ -352,6 +436,13 @@ pub fn resume(f: &mut Frame) -> u32 {
         WRITE => {
             write::finish(ch, ret);
             DONE
+        }
+        ROOM => {
+            f.room[1] += 1;
+            match socket::sleeps_on(&me, ch, f.fd, f.room[0], f.room[1]) {
+                true => sleep_for_room(f, ch),
+                false => go_write(f, &me, ch),
+            }
         }
         WAIT | POLL => {
             let p = Progress {
@@ -371,6 +462,9 @@ pub fn resume(f: &mut Frame) -> u32 {
                     ch.writer.0.count_kernel(ret);
                     return rest(f, f.kind);
                 }
+            } else if ret == EPIPE && ch.is_socket() {
+                // LINUX sock_alloc_send_pskb: a writer that sleeps, as this one did, is told of the error, and nobody else.
+                take_error(f.fd);
             }
             match f.kind {
                 REST_COUNTED => write::finish(ch, ret),

@@ -7,7 +7,7 @@
 //! Not here: a call that waits while nothing is ready (sleep.rs), or that is not answered (give_up.rs).
 use crate::asked::{IN, OUT};
 use crate::entry::Frame;
-use crate::{access, fdtable, io, tls};
+use crate::{access, fdtable, io, message, tls};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
 use byway_pipe::{Caller, liveness};
@@ -33,7 +33,7 @@ pub fn answer(f: &Frame) -> Option<Ret> {
                 0
             })
         }
-        nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ => {
+        nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ && !fdtable::is_socket(a0) => {
             let (me, ch, _) = channel(a0)?;
             Some(ready::size(&me, ch, a0))
         }
@@ -234,7 +234,14 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
         if let Some((me, ch, _)) = asked.then(|| channel(fd)).flatten()
             && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
         {
-            now = shown & !(IN | OUT) | bits(&me, ch, fd, events)?;
+            // LINUX unix_poll: a socket at its end can be read; so what the kernel says of one is true at any time.
+            let ours = if ch.is_socket() { 0 } else { IN | OUT };
+            now = shown & !ours | bits(&me, ch, fd, events)?;
+        }
+        if shown & POLLHUP != 0 && message::is_reset(&me, fd, false) {
+            now |= POLLERR;
+        }
+        if now != shown {
             // SAFETY: the list may be written.
             unsafe { entry(k).write_unaligned((fd as i32, events, now)) };
         }
@@ -282,7 +289,9 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
         };
         any = true;
         let events = if wants[0] { IN } else { 0 } | if wants[1] { OUT } else { 0 };
-        let shown = file::poll1(fd, 0, 0).1 | bits(&me, ch, fd, events)?;
+        // As in `polls`.
+        let others = if ch.is_socket() { events } else { 0 };
+        let shown = file::poll1(fd, others, 0).1 | bits(&me, ch, fd, events)?;
         // LINUX select: an end or an error is something to read, an error something to write.
         for (set, those) in [IN | POLLHUP | POLLERR, OUT | POLLERR]
             .into_iter()

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what it says is hidden is asked for, true at that look, and not told by the kernel.
 //! Not here: which registrations a set has, and when they are armed (registrations.rs).
-use crate::asked;
+use crate::{asked, fdtable};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::ready;
@@ -25,6 +25,7 @@ pub struct Entry {
     pub data: u64,
     /// EPOLLET, and not EPOLLONESHOT.
     pub edge: bool,
+    pub is_socket: bool,
     /// EPOLLONESHOT: what is true of it the kernel tells, and then disables it.
     pub once: bool,
     /// It has been told, so the kernel has disabled it.
@@ -71,6 +72,7 @@ impl Entry {
             data,
             // LINUX epoll_ctl(2): one that is told once is by edge and by level the same.
             edge: events & EPOLLET != 0 && !once,
+            is_socket: fdtable::is_socket(fd),
             once,
             off: false,
             sure: true,

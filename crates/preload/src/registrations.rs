@@ -13,7 +13,7 @@
 //! unsafe: reaches into its own memory, below the number of registrations.
 //! Not here: one registration alone (registration.rs); which sets there are, and epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
 use crate::registration::Entry;
-use crate::{asked, exec, fdtable, sets};
+use crate::{asked, exec, fdtable, message, sets};
 use byway_pipe::channel::Channel;
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{self, Sight};
@@ -51,8 +51,9 @@ pub struct List {
     pub numbers: Numbers,
     /// Whether the set has had a registration that is in no list.
     pub mixed: bool,
-    /// Those of them that are told once.
+    /// Those of them that are told once, and those that are sockets.
     once: usize,
+    sockets: usize,
     /// So many threads sleep in calls that wait for the set.
     pub waiters: u32,
     /// Whether one that is told once was taken out while a thread may have had its event.
@@ -128,6 +129,7 @@ impl List {
         numbers: Numbers::NONE,
         mixed: false,
         once: 0,
+        sockets: 0,
         waiters: 0,
         doubt: false,
         shares: Shares::No,
@@ -202,6 +204,7 @@ impl List {
     pub fn add(&mut self, mut e: Entry) -> usize {
         let (n, hot) = (self.n, self.hot);
         self.once += usize::from(e.once);
+        self.sockets += usize::from(e.is_socket);
         if let Some(k) = self.by_data(e.data) {
             self.all()[k].alike = true;
             e.alike = true;
@@ -257,6 +260,7 @@ impl List {
         if let Some(m) = &mut self.memory {
             let e = &m.entries[self.n];
             self.once -= usize::from(e.once);
+            self.sockets -= usize::from(e.is_socket);
             m.places[e.fd as usize] = 0;
             sets::unlists(e);
         }
@@ -451,9 +455,15 @@ impl List {
         self.hot().iter().any(|e| e.unread)
     }
 
-    /// Whether what the kernel tells must be seen: of idle ones by edge, and of those that are told once.
+    /// Whether what the kernel tells must be seen: of idle ones by edge, of those that are told once, and of sockets.
     pub fn hears(&self) -> bool {
-        self.idle_edges > 0 || self.once > 0
+        self.idle_edges > 0 || self.once > 0 || self.sockets > 0
+    }
+
+    /// Whether `data` is of a socket whose other end was killed before it had read all.
+    pub fn is_reset(&mut self, me: &Caller, data: u64) -> bool {
+        let k = self.by_data(data).filter(|_| self.sockets > 0);
+        k.is_some_and(|k| message::is_reset(me, self.all()[k].fd as usize, false))
     }
 
     /// The kernel has told `data`. By edge it tells once of a byte in the kernel lane, and of no byte of the ring behind it.

@@ -22,6 +22,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// In `Frame::kind`.
 pub const WAITS: usize = 24;
+const EPOLLERR: u32 = 8;
+const EPOLLHUP: u32 = 16;
 /// struct epoll_event: events and data, without a gap.
 const EVENT: usize = 12;
 
@@ -190,7 +192,13 @@ fn hears(me: &Caller, list: &mut List, at: usize, n: Ret) {
         return;
     }
     let told = Answer { at, n: n as usize };
-    (0..told.n).for_each(|k| list.told(me, told.get(k).1));
+    for k in 0..told.n {
+        let (events, data) = told.get(k);
+        list.told(me, data);
+        if events & EPOLLHUP != 0 && list.is_reset(me, data) {
+            told.set(k, events | EPOLLERR, data);
+        }
+    }
 }
 
 /// LINUX pipe_poll: an end is told with what there is to read. The `n` events at `at` are the kernel's.
@@ -271,7 +279,9 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
         let e = list.hot()[k];
         // LINUX epoll_wait(2): one entry for each registration. Of one by level the kernel tells an end at most.
         let same = |j: &usize| told.get(*j).1 == e.data;
-        let is_end = |j: &usize| told.is_end(*j, e.data);
+        // Of a socket it tells whatever else is asked, too.
+        let is_socket = e.is_socket && !e.alike;
+        let is_end = |j: &usize| told.is_end(*j, e.data) || is_socket && same(j);
         if e.hidden == 0 {
             // LINUX pipe_poll: an end is told with what there is to read.
             if let Some(j) = (0..kernels).find(is_end).filter(|_| e.unread) {

@@ -497,7 +497,8 @@ pub fn leave_image(fd: usize, set: fdtable::Set) {
     if let Some(mut list) = set.list.and_then(|i| lock_for(&me, i, fd)) {
         // A vfork child's descriptors are not the table's, and the list is its parent's.
         for e in list.all() {
-            if fdtable::ask_kernel(e.fd as usize) == Some(e.slot as usize) {
+            let end = fdtable::ask_kernel(e.fd as usize);
+            if end.is_some_and(|end| end.slots().any(|i| i == e.slot as usize)) {
                 exec::give_up(e.fd as usize, Reason::Readiness, true);
             }
         }

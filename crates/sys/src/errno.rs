@@ -17,6 +17,7 @@ pub const EINVAL: Ret = -22;
 pub const EMFILE: Ret = -24;
 pub const EPIPE: Ret = -32;
 pub const ENOSYS: Ret = -38;
+pub const ECONNRESET: Ret = -104;
 pub const EOPNOTSUPP: Ret = -95;
 
 /// Whether a raw result is an error.

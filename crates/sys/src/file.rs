@@ -10,6 +10,7 @@ pub const F_DUPFD: usize = 0;
 pub const F_GETFD: usize = 1;
 pub const F_DUPFD_CLOEXEC: usize = 1030;
 pub const F_GETFL: usize = 3;
+pub const F_SETFL: usize = 4;
 pub const F_SETPIPE_SZ: usize = 1031;
 pub const F_GETPIPE_SZ: usize = 1032;
 pub const O_NONBLOCK: usize = 0o4000;
@@ -28,6 +29,7 @@ pub const POLLWRNORM: i16 = 256;
 pub const FIONREAD: usize = 0x541B;
 const S_IFMT: u32 = 0o170000;
 const S_IFIFO: u32 = 0o010000;
+const S_IFSOCK: u32 = 0o140000;
 
 #[repr(C)]
 struct Stat {
@@ -44,6 +46,7 @@ pub struct Ident {
     pub dev: u64,
     pub ino: u64,
     pub fifo: bool,
+    pub is_socket: bool,
 }
 
 /// fstat(2); `None` for a bad descriptor.
@@ -52,6 +55,7 @@ pub fn identity(fd: usize) -> Option<Ident> {
         dev: st.dev,
         ino: st.ino,
         fifo: st.mode & S_IFMT == S_IFIFO,
+        is_socket: st.mode & S_IFMT == S_IFSOCK,
     })
 }
 
@@ -140,7 +144,7 @@ pub fn program(to: &mut [u8]) -> usize {
     follow(&Path::of(b"/proc/self/exe"), to)
 }
 
-fn follow(path: &Path, to: &mut [u8]) -> usize {
+pub(crate) fn follow(path: &Path, to: &mut [u8]) -> usize {
     const READLINK: usize = 89;
     let into = to.as_mut_ptr() as usize;
     // SAFETY: `path` is NUL terminated; into the caller's buffer.
@@ -304,25 +308,23 @@ fn above_all() -> Option<usize> {
 /// Calls `f` with each open descriptor as /proc lists them.
 fn each_listed(mut f: impl FnMut(usize)) {
     // LINUX proc(5): `self` is the first thread, which shows no descriptors once it has ended.
-    let path = b"/proc/thread-self/fd\0";
+    if !each_in(c"/proc/thread-self/fd".as_ptr() as usize, true, &mut f) {
+        (0..1024).for_each(f);
+    }
+}
+
+/// Calls `f` with each number in the folder of descriptors whose NUL-terminated path is at `path`; if they are the
+/// caller's `own`, without the folder's. False: it cannot be looked into.
+pub(crate) fn each_in(path: usize, own: bool, mut f: impl FnMut(usize)) -> bool {
+    const AT_FDCWD: usize = -100isize as usize;
+    const FOLDER: usize = 0o2200000;
     // A handler's stack may be small.
     let mut buf = [0u8; 256];
     // SAFETY: the path is NUL terminated; the buffer is ours for each call.
     unsafe {
-        let dir = call6(
-            nr::OPENAT,
-            -100isize as usize,
-            path.as_ptr() as usize,
-            0o2200000,
-            0,
-            0,
-            0,
-        );
+        let dir = call6(nr::OPENAT, AT_FDCWD, path, FOLDER, 0, 0, 0);
         if failed(dir) {
-            for fd in 0..1024 {
-                f(fd);
-            }
-            return;
+            return false;
         }
         loop {
             let n = call3(
@@ -346,7 +348,7 @@ fn each_listed(mut f: impl FnMut(usize)) {
                     number = true;
                     fd = fd * 10 + (c - b'0') as usize;
                 }
-                if number && fd != dir as usize {
+                if number && !(own && fd == dir as usize) {
                     f(fd);
                 }
                 at += len.max(19);
@@ -354,6 +356,7 @@ fn each_listed(mut f: impl FnMut(usize)) {
         }
         call3(nr::CLOSE, dir as usize, 0, 0);
     }
+    true
 }
 
 /// Closes every descriptor but `fd`. For a table of one's own.

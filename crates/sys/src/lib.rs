@@ -20,6 +20,7 @@ pub mod path;
 pub mod process;
 pub mod rseq;
 pub mod signal;
+pub mod socket;
 pub mod sync;
 pub mod syscall;
 pub mod table;

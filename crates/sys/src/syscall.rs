@@ -41,7 +41,14 @@ pub mod nr {
     pub const NANOSLEEP: usize = 35;
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
+    pub const SENDTO: usize = 44;
+    pub const RECVFROM: usize = 45;
     pub const SENDMSG: usize = 46;
+    pub const RECVMSG: usize = 47;
+    pub const SHUTDOWN: usize = 48;
+    pub const SOCKETPAIR: usize = 53;
+    pub const SETSOCKOPT: usize = 54;
+    pub const GETSOCKOPT: usize = 55;
     pub const CLONE: usize = 56;
     pub const FCHMOD: usize = 91;
     pub const FORK: usize = 57;
@@ -106,6 +113,7 @@ pub mod nr {
     pub const PREADV: usize = 295;
     pub const PWRITEV: usize = 296;
     pub const PRLIMIT64: usize = 302;
+    pub const RECVMMSG: usize = 299;
     pub const SENDMMSG: usize = 307;
     pub const SETNS: usize = 308;
     pub const PROCESS_VM_READV: usize = 310;

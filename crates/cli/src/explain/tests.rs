@@ -2,11 +2,11 @@
 //!
 //! Not here: the figures of real pipes (tests/run.sh).
 use super::*;
-use crate::account::Counts;
+use crate::account::{Counts, Kind};
 
 fn entry(ends: (&str, &str), carried: u64, kernel: u64, cause: Option<Cause>) -> Entry {
     Entry {
-        is_fifo: false,
+        kind: Kind::Pipe,
         inode: 1,
         writer: ends.0.into(),
         reader: ends.1.into(),
@@ -105,7 +105,7 @@ fn a_line_fits_a_terminal() {
     let ends = ("fifteen_letters", "fifteen-letters");
     let mut e = entry(ends, 1 << 40, 1 << 30, polled());
     e.is_exact = false;
-    e.is_fifo = true;
+    e.kind = Kind::Fifo;
     for line in told(vec![e.clone(), e]).text() {
         for part in line.lines() {
             assert!(part.chars().count() <= COLUMNS, "{part}");

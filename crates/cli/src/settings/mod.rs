@@ -59,6 +59,8 @@ enum Forbidden {
     Memory,
     /// Named FIFOs
     Fifo,
+    /// UNIX sockets
+    Unix,
     /// Restartable sequences: locks instead (also: BYWAY_RSEQ=off)
     Rseq,
 }
@@ -71,6 +73,7 @@ impl Forbidden {
             Forbidden::Rewrite => flags::NO_REWRITE,
             Forbidden::Memory => flags::NO_MEMORY,
             Forbidden::Fifo => flags::NO_FIFO,
+            Forbidden::Unix => flags::NO_UNIX,
             Forbidden::Rseq => flags::NO_RSEQ,
         }
     }

@@ -7,8 +7,7 @@
 #[rustfmt::skip]
 pub const LEAVE_ALONE: &[(usize, &str)] = &[
     (5, "fstat"), (8, "lseek"), (17, "pread64"), (18, "pwrite64"), (42, "connect"), (43, "accept"),
-    (44, "sendto"), (45, "recvfrom"), (47, "recvmsg"), (48, "shutdown"), (49, "bind"), (50, "listen"),
-    (51, "getsockname"), (52, "getpeername"), (54, "setsockopt"), (55, "getsockopt"), (73, "flock"), (74, "fsync"),
+    (49, "bind"), (50, "listen"), (51, "getsockname"), (52, "getpeername"), (73, "flock"), (74, "fsync"),
     (75, "fdatasync"), (77, "ftruncate"), (78, "getdents"), (81, "fchdir"), (91, "fchmod"), (93, "fchown"),
     (138, "fstatfs"), (187, "readahead"), (190, "fsetxattr"), (193, "fgetxattr"), (196, "flistxattr"),
     (199, "fremovexattr"), (214, "epoll_ctl_old"), (215, "epoll_wait_old"), (217, "getdents64"), (221, "fadvise64"),
@@ -17,7 +16,7 @@ pub const LEAVE_ALONE: &[(usize, &str)] = &[
     (264, "renameat"), (265, "linkat"), (266, "symlinkat"), (267, "readlinkat"), (268, "fchmodat"),
     (269, "faccessat"), (277, "sync_file_range"), (280, "utimensat"), (282, "signalfd"),
     (285, "fallocate"), (286, "timerfd_settime"), (287, "timerfd_gettime"), (288, "accept4"), (289, "signalfd4"),
-    (295, "preadv"), (296, "pwritev"), (298, "perf_event_open"), (299, "recvmmsg"), (301, "fanotify_mark"),
+    (295, "preadv"), (296, "pwritev"), (298, "perf_event_open"), (301, "fanotify_mark"),
     (303, "name_to_handle_at"), (304, "open_by_handle_at"), (306, "syncfs"), (312, "kcmp"), (313, "finit_module"),
     (316, "renameat2"), (320, "kexec_file_load"), (321, "bpf"), (326, "copy_file_range"), (332, "statx"),
     (424, "pidfd_send_signal"), (428, "open_tree"), (429, "move_mount"), (431, "fsconfig"), (432, "fsmount"),
@@ -34,7 +33,7 @@ pub const NAME_NONE: &[(usize, &str)] = &[
     (4, "stat"), (6, "lstat"), (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (21, "access"),
     (24, "sched_yield"), (26, "msync"), (27, "mincore"), (28, "madvise"), (29, "shmget"), (31, "shmctl"),
     (34, "pause"), (35, "nanosleep"), (36, "getitimer"), (37, "alarm"), (38, "setitimer"), (39, "getpid"),
-    (41, "socket"), (53, "socketpair"), (62, "kill"), (63, "uname"), (64, "semget"), (65, "semop"), (66, "semctl"),
+    (41, "socket"), (62, "kill"), (63, "uname"), (64, "semget"), (65, "semop"), (66, "semctl"),
     (68, "msgget"), (69, "msgsnd"), (70, "msgrcv"), (71, "msgctl"), (76, "truncate"), (79, "getcwd"), (80, "chdir"),
     (82, "rename"), (83, "mkdir"), (84, "rmdir"), (85, "creat"), (86, "link"), (87, "unlink"), (88, "symlink"),
     (89, "readlink"), (90, "chmod"), (92, "chown"), (94, "lchown"), (95, "umask"), (96, "gettimeofday"),

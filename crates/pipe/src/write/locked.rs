@@ -132,7 +132,7 @@ impl<'a> Locked<'a, '_> {
         let scarce =
             !self.waited && !sight.m.valid() && me.cpus > 1 && rest < little && room < little;
         // LINUX pipe(7): up to PIPE_BUF bytes are written whole.
-        if room > 0 && (self.w.want > PIPE_BUF || room >= rest) && !scarce {
+        if room > 0 && (self.w.want > ch.rules().whole || room >= rest) && !scarce {
             return self.append(sight, rest.min(room).min(policy::piece(me)));
         }
         if !self.waited {
@@ -235,8 +235,8 @@ impl<'a> Locked<'a, '_> {
         let Some(k) = clusters::back_while(me, ch, t, ring, pos, want) else {
             return AGAIN;
         };
-        if k < want && (k == 0 || self.w.want <= PIPE_BUF) {
-            return self.out_of_memory();
+        if k < want && (k == 0 || self.w.want <= ch.rules().whole) {
+            return self.to_kernel(Reason::Memory);
         }
         let began = policy::begins(me, pos, k);
         // SAFETY: `write` checked the buffers; the room is free below the head's release (E3), and ours by the lock as
@@ -263,12 +263,12 @@ impl<'a> Locked<'a, '_> {
         AGAIN
     }
 
-    /// No memory behind the ring's bytes: the rest is the kernel's, which waits where it must.
-    fn out_of_memory(&self) -> Next {
+    /// No room, or no memory, behind the ring's bytes: the rest is the kernel's, which waits where it must.
+    fn to_kernel(&self, why: Reason) -> Next {
         let (me, ch) = (self.me, self.ch);
         lock::unlock(me, ch);
-        ch.facts.0.why.store(Reason::Memory as u8, Relaxed);
-        if handback::hand_back(me, ch, self.fd, false, Reason::Memory) {
+        ch.facts.0.why.store(why as u8, Relaxed);
+        if handback::hand_back(me, ch, self.fd, false, why) {
             return BEGIN_ANEW;
         }
         Next::Break(Some(match self.w.done {
@@ -298,6 +298,9 @@ impl<'a> Locked<'a, '_> {
     /// The ring is full.
     fn full(&mut self, see: View) -> Next {
         let (me, ch) = (self.me, self.ch);
+        if ch.rules().full_to_kernel {
+            return self.sleep_for_room(see);
+        }
         let _held = me.hold_signals();
         if ch.tail() != see.t {
             return AGAIN;
@@ -310,6 +313,25 @@ impl<'a> Locked<'a, '_> {
         } else {
             self.overflow(see)
         }
+    }
+
+    /// A full ring of a socket: its writer is to sleep until a reader has made room. Where it may not sleep so, the call is
+    /// the kernel's.
+    fn sleep_for_room(&mut self, see: View) -> Next {
+        let (me, ch, t) = (self.me, self.ch, see.t);
+        let never = self.w.want <= ch.rules().whole && self.w.want as u64 > see.cap;
+        // A handler without SA_RESTART ends the call: only a sleep in it can know.
+        if never || !me.spin || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
+            return self.to_kernel(Reason::Full);
+        }
+        let was = ch.head().position();
+        if ch
+            .cas_tail(t, t.kernel_writer_added().with_lock(0))
+            .is_err()
+        {
+            return AGAIN;
+        }
+        Next::Break(Some(Step::WaitForRoom(was)))
     }
 
     /// The ring's oldest bytes into the kernel lane (fifo.rs).
@@ -335,14 +357,14 @@ impl<'a> Locked<'a, '_> {
         // I5 here too: a reader may have emptied the ring and armed since the tail and the head were read.
         // A pump must find room for what goes into the kernel lane now.
         if clusters::back(me, ch, see.ring, see.pos, 1) == 0 {
-            return self.out_of_memory();
+            return self.to_kernel(Reason::Memory);
         }
         let place = wake::set_chunk_place(ch, see.pos);
         if ch.cas_tail(t, t.with(Tail::WOKEN)).is_err() {
             return AGAIN;
         }
         let n = self.rest().min(PIPE_BUF);
-        match wake::to_kernel(ch, self.fd, self.w, n, place) {
+        match wake::to_kernel(me, ch, self.fd, self.w, n, place) {
             Ok(_) if self.rest() == 0 => self.end(0),
             Ok(_) => AGAIN,
             Err(e) => self.end(e),

@@ -147,6 +147,7 @@ impl Pipe {
                         write::finish(self.ch, n);
                         return n;
                     }
+                    Step::WaitForRoom(_) => unreachable!("that is of sockets"),
                     Step::WaitRestartable => {
                         let bad = Iov { base: 16, len: 1 };
                         let r = libc::syscall(libc::SYS_vmsplice, self.w, &bad, 1, 0);

@@ -1,0 +1,276 @@
+//! One direction of a connection of UNIX stream sockets: how its ring opens and how it is handed back.
+//!
+//! ```text
+//! one end  --channel keyed by this end's inode-->  other end        and a second channel the other way
+//! ```
+//! A socket cannot be opened again, as a pipe can: only a descriptor of the end that writes puts bytes into the lane. Who
+//! has none gets one of a participant that has (`end`).
+//!
+//! Invariant: the lane's chunk stands at the head: what was there when the ring opened, or what woke a reader since. A
+//! hand-back sends the ring's bytes behind it. A ring holds no more than the lane takes at once. A full one lets its
+//! writer sleep for milliseconds at most, and is handed back then (rules.rs, `full_to_kernel`).
+//! Not here: which sockets have channels (birth.rs), and the calls on them (preload library).
+use crate::channel::{Channel, MIXED, UNCOUNTED};
+use crate::copy::Iov;
+use crate::handback::{self, SPILLING, closed, intend};
+use crate::lane::Lane;
+use crate::reason::Reason;
+use crate::ring::{CLUSTER, Ring, SMALLEST};
+use crate::word::Tail;
+use crate::{Caller, lock, opening, policy};
+use byway_mem::participants;
+use byway_sys::socket::MSG_NOSIGNAL;
+use byway_sys::{file, process, socket};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Turns in which an opener waits for a reader on its way out.
+const SOON: u32 = 96;
+/// Of the send buffer so much may be taken when a ring opens.
+///
+/// LINUX unix_writable: a writer that slept wakes when no more than a quarter is.
+const FULL: usize = 4;
+/// In `full`: the other end was killed before it had read all; the next call that can tell of it does.
+const RESET: u8 = 4;
+/// The largest ring.
+const MOST: usize = 2 * CLUSTER;
+
+/// Under the writers' lock: opens the ring, if that can be.
+pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let lane = ch.lane(fd);
+    // LINUX ptrace(2): who hands back at the other end gets this one by pidfd_getfd(2), if the process is dumpable.
+    if !lane.is_ours() || !process::is_dumpable() {
+        return false;
+    }
+    let buffer = socket::send_buffer(fd);
+    // A reader that sleeps is woken by the next bytes, or is on its way out with what is there.
+    let mut patience = lock::Patience::new();
+    let mut held = socket::unread(fd);
+    // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
+    if held > 0 && ch.facts.0.lane.load(Relaxed) == MIXED {
+        policy::ask_soon(&ch.writer);
+        return false;
+    }
+    while held > buffer / FULL || held > 0 && ch.tail().sleepers() > 0 {
+        if held > buffer / FULL || patience.turns() > SOON {
+            policy::ask_soon(&ch.writer);
+            return false;
+        }
+        patience.wait(me.cpus);
+        held = socket::unread(fd);
+    }
+    let Some(most) = ring_bytes(me, buffer) else {
+        ch.keep_closed();
+        return false;
+    };
+    let r = ch.head().position();
+    if opening::ring(me, ch, most, r, 1).is_none() {
+        opening::no_memory(ch);
+        return false;
+    }
+    let m = ch.chunk().next(r);
+    let (count, m) = match held {
+        0 => (0, m.none()),
+        _ => (UNCOUNTED, m),
+    };
+    ch.facts.0.lane.store(count, Relaxed);
+    ch.opens_behind(m, r, 0);
+    ch.writer.0.forget_native();
+    true
+}
+
+/// Bytes of a ring that the lane takes at once, behind a chunk; `None`: too few to be worth it.
+///
+/// LINUX unix_stream_sendmsg: what is sent is charged with the memory that it takes, and one call gets all of the send
+/// buffer. Of a buffer that is shown as 212,992 bytes it is 219,264.
+fn ring_bytes(me: &Caller, buffer: usize) -> Option<usize> {
+    let takes = buffer / 8 * 5;
+    let most = policy::ring_bytes(me).min(MOST).min(takes);
+    let power = most.checked_ilog2().map_or(0, |n| 1 << n);
+    (power >= 2 * SMALLEST).then_some(power)
+}
+
+/// A writer that found the ring full sleeps in spans of this length, ns, and after so many it is the kernel's call.
+pub const SPAN_NS: i64 = 2_000_000;
+pub const SPANS: u64 = 10;
+
+/// After a span of a writer that sleeps for room, the head having been at `was`: whether it is to sleep on.
+pub fn sleeps_on(me: &Caller, ch: &Channel, fd: usize, was: u64, spans: u64) -> bool {
+    let moved = ch.head().position() != was || ch.tail().closed();
+    if !moved && spans < SPANS && !socket::is_peer_gone(fd) {
+        return true;
+    }
+    ends_sleep(ch);
+    if !moved {
+        handback::hand_back(me, ch, fd, false, Reason::Full);
+        // It is told of a reset itself, and nobody else is.
+        forgets_reset(ch);
+    }
+    false
+}
+
+/// A reader that saw the tail `t`, in which a writer sleeps for room: wakes it, if enough of the ring is free.
+pub(crate) fn let_write(ch: &Channel, t: Tail, r: u64, ring: Ring) {
+    if t.wide(r) - r <= ring.bytes() / 2 && ends_sleep(ch) {
+        process::wake_on(ch.head_address());
+    }
+}
+
+/// No writer counts as asleep for room any more. False: none did.
+fn ends_sleep(ch: &Channel) -> bool {
+    let mut t = ch.tail();
+    while !t.closed() && t.kernel_writers() > 0 {
+        match ch.cas_tail(t, t.kernel_writer_gone()) {
+            Ok(()) => return true,
+            Err(now) => t = now,
+        }
+    }
+    false
+}
+
+/// A descriptor of one's own of the end that writes, or reads, where `fd` is one of either.
+fn end(me: &Caller, ch: &Channel, fd: usize, writes: bool) -> Option<usize> {
+    if ch.is_written_by(fd) == writes {
+        let own = file::fcntl(fd, file::F_DUPFD_CLOEXEC, 0);
+        return usize::try_from(own).ok();
+    }
+    let dev = ch.facts.0.key.dev.load(Relaxed);
+    let ino = match writes {
+        true => ch.facts.0.key.inode(),
+        false => ch.reading_end(),
+    };
+    let own = core::iter::once(process::getpid());
+    own.chain(participants::all(&me.domain))
+        .find_map(|pid| socket::fetch(pid, dev, ino))
+}
+
+/// Under the writers' lock and with the readers held at `r`: the ring's bytes into the lane, behind its chunk, and the
+/// channel is closed. False: nothing of that, for `fd` is not the socket's any more.
+pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
+    let pos = ch.tail().wide(r);
+    let n = (pos - r) as usize;
+    let ring = ch.ring(&me.domain).filter(|x| pos - r <= x.bytes());
+    if let (1.., Some(ring)) = (n, ring) {
+        loop {
+            if !ch.is_behind(fd) {
+                return false;
+            }
+            if let Some(out) = end(me, ch, fd, true) {
+                counts(me, ch, fd);
+                intend(ch, SPILLING, n);
+                if !ch.lane(out).send(ring, r, n) {
+                    ch.facts.0.full.store(RESET, Relaxed);
+                }
+                file::close(out);
+                break;
+            }
+            if socket::is_peer_gone(fd) && refills(ch, ch.lane(fd), ring, r, n) {
+                break;
+            }
+            // Too many descriptors, or a participant that has none of its own yet: it will.
+            process::nap(1000);
+        }
+    }
+    if ends_sleep(ch) {
+        process::wake_on(ch.head_address());
+    }
+    closed(me, ch, pos);
+    true
+}
+
+/// Before the ring's bytes come behind it: how many the lane has must be known, should this thread be killed meanwhile.
+fn counts(me: &Caller, ch: &Channel, fd: usize) {
+    let lane = &ch.facts.0.lane;
+    if !ch.chunk().valid() {
+        lane.store(0, Relaxed);
+    } else if lane.load(Relaxed) == UNCOUNTED
+        && let Some(reader) = end(me, ch, fd, false)
+    {
+        let held = file::fionread(reader).min(usize::from(MIXED) - 1);
+        lane.store(held as u16, Relaxed);
+        file::close(reader);
+    }
+}
+
+/// Nobody can send any more: a socket with the same bytes takes the place of the one that `lane` reads.
+fn refills(ch: &Channel, lane: Lane, ring: Ring, r: u64, n: usize) -> bool {
+    socket::replace(lane.number(), |far| {
+        // A handler's stack may be small.
+        let mut part = [0u8; 512];
+        let (base, len) = (part.as_mut_ptr() as usize, part.len());
+        // SAFETY: a buffer of ours.
+        while let k @ 1.. = unsafe { lane.read_now(&[Iov { base, len }]) } {
+            let len = k as usize;
+            // SAFETY: as above.
+            unsafe { ch.lane(far).write(&[Iov { base, len }], MSG_NOSIGNAL) };
+        }
+        ch.lane(far).send(ring, r, n);
+    })
+}
+
+/// After an owner of the lock that died while it handed back: whether its bytes are in the lane tells the end that
+/// reads. Both locks are the caller's.
+pub(crate) fn repair(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
+    let reader = end(me, ch, fd, false);
+    let held = reader.map_or(0, file::fionread);
+    reader.into_iter().for_each(file::close);
+    intend(ch, 0, 0);
+    if held > usize::from(ch.facts.0.lane.load(Relaxed)) {
+        closed(me, ch, ch.tail().wide(r));
+        return true;
+    }
+    spill(me, ch, fd, r)
+}
+
+/// Before a message with more than bytes goes into the lane of a closed channel.
+pub fn mixes(ch: &Channel) {
+    ch.facts.0.lane.store(MIXED, Relaxed);
+}
+
+/// Of a channel that `fd` writes to: whether its reader is gone and had not read all, and nobody was told so.
+///
+/// LINUX unix_release: a close with bytes unread is a reset for the other end. One whose reader closes it is handed back
+/// before; this is of one that was killed.
+pub fn is_reset(ch: &Channel, fd: usize) -> bool {
+    is_reset_kept(ch) || has_unread(ch) && socket::is_peer_gone(fd)
+}
+
+/// The same, and now somebody is told.
+pub fn takes_reset(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let reset = is_reset(ch, fd);
+    if reset {
+        handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
+        ch.keep_closed();
+        // The kernel's word for bytes of the lane is the same.
+        socket::take_error(fd);
+        forgets_reset(ch);
+    }
+    reset
+}
+
+/// Of a channel that is read: the kernel has said that the other end is gone and had not read all, where the tail is `t`.
+/// True: the ring, from `r` on, has bytes that come first, and it is told behind them.
+pub(crate) fn keeps_reset(ch: &Channel, t: Tail, r: u64) -> bool {
+    let has = !t.closed() && t.wide(r) != r;
+    if has {
+        ch.facts.0.full.store(RESET, Relaxed);
+    }
+    has
+}
+
+/// Whether that is to be told of `ch`, which is read.
+pub fn is_reset_kept(ch: &Channel) -> bool {
+    ch.facts.0.full.load(Relaxed) == RESET
+}
+
+/// It was told.
+pub fn forgets_reset(ch: &Channel) {
+    ch.facts.0.full.fetch_and(!RESET, Relaxed);
+}
+
+/// Whether the ring has bytes that nobody has read: then whoever closes an end hands it back before.
+///
+/// LINUX unix_release: a close with bytes unread is a reset for the other end.
+pub fn has_unread(ch: &Channel) -> bool {
+    let t = ch.tail();
+    !t.closed() && t.wide(ch.head().position()) != ch.head().position()
+}

@@ -1,0 +1,228 @@
+//! Calls of sockets on a carried one: send and recv in their forms, socketpair, shutdown, options; and the end of one.
+//!
+//! Invariant: what is carried has no name, no control message to send, and no flag but those that a ring obeys. All else
+//! is the kernel's, with every byte in the kernel lane.
+//! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
+//! Not here: how bytes are moved (io.rs), readiness (ready.rs, sleep.rs).
+use crate::entry::{DONE, Frame, RUN};
+use crate::fdtable::Endpoint;
+use crate::give_up::{passes_descriptors, suspends};
+use crate::{access, attach, exec, fdtable, io, pins};
+use byway_mem::layout::flags::NO_UNIX;
+use byway_mem::registry;
+use byway_pipe::channel::Channel;
+use byway_pipe::copy::Iov;
+use byway_pipe::reason::Reason;
+use byway_pipe::{Caller, birth, handback, socket};
+use byway_sys::errno::{ECONNRESET, failed};
+use byway_sys::file;
+use byway_sys::socket::{
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, Message, SO_ERROR, SOCK_STREAM,
+    SOCK_TYPE, SOL_SOCKET,
+};
+use byway_sys::syscall::{call6, nr};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Flags that a ring obeys.
+const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL;
+const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC;
+/// An int of flags.
+const FLAGS: usize = u32::MAX as usize;
+
+/// Whether this process may have a carried socket.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// socketpair(2): a connection among participants comes into being.
+pub fn pairs(f: &mut Frame) -> u32 {
+    let [family, kind, protocol, at, ..] = f.args;
+    // SAFETY: the kernel checks the address; this is the caller's own call.
+    f.result = unsafe { call6(f.nr, family, kind, protocol, at, 0, 0) };
+    if failed(f.result) {
+        return DONE;
+    }
+    // SAFETY: the kernel has just stored two ints there.
+    let fds = unsafe { (at as *const [u32; 2]).read_unaligned() }.map(|fd| fd as usize);
+    for fd in fds {
+        fdtable::forget(fd);
+    }
+    let Some(d) = attach::domain() else {
+        return DONE;
+    };
+    let is_stream = family as u32 as usize == AF_UNIX && kind & SOCK_TYPE == SOCK_STREAM;
+    if is_stream
+        && d.header().flags.load(Relaxed) & NO_UNIX == 0
+        && let [Some(one), Some(other)] = fds.map(file::identity)
+    {
+        for id in [one, other] {
+            if let Some(old) = registry::find(d, id.dev, id.ino) {
+                registry::release(d, old);
+            }
+        }
+        birth::pair_born(d, one, other, attach::run());
+        USED.store(true, Relaxed);
+    }
+    DONE
+}
+
+/// send(2), recv(2) and their forms, if `f` is on a carried socket.
+pub fn begin(f: &mut Frame) -> Option<u32> {
+    let end = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket)?;
+    USED.store(true, Relaxed);
+    let writes = matches!(f.nr, nr::SENDTO | nr::SENDMSG);
+    let carried = match f.nr {
+        nr::SENDTO | nr::RECVFROM => takes_buffer(f, writes),
+        _ => takes_message(f, writes),
+    };
+    let slot = end.side(writes).filter(|_| carried);
+    let Some(i) = slot else {
+        let does = suspends(f, &[0]);
+        let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));
+        if let (nr::SENDMSG, Some(ch)) = (f.nr, ch) {
+            passes_descriptors(f);
+            socket::mixes(ch);
+        }
+        return Some(does);
+    };
+    let does = io::start(f, i, writes);
+    if does == DONE && f.nr == nr::RECVMSG && !failed(f.result) {
+        answers(f);
+    }
+    Some(does)
+}
+
+/// The buffer of sendto or recvfrom. False: it is not carried.
+fn takes_buffer(f: &mut Frame, writes: bool) -> bool {
+    let [_, base, len, flags, name, _] = f.args;
+    let (flags, may) = (flags & FLAGS, if writes { SEND } else { RECEIVE });
+    f.iov[0] = Iov {
+        base,
+        len: len.min(0x7fff_f000),
+    };
+    f.vectors = 1;
+    f.flags = flags;
+    // LINUX recv(2) of no bytes waits for one.
+    flags & !may == 0 && name == 0 && len > 0
+}
+
+/// The buffers of sendmsg or recvmsg. False: it is not carried.
+fn takes_message(f: &mut Frame, writes: bool) -> bool {
+    let (at, flags) = (f.args[1], f.args[2] & FLAGS);
+    let may = if writes { SEND } else { RECEIVE };
+    if flags & !may != 0 || !access::allowed(at, size_of::<Message>(), !writes) {
+        return false;
+    }
+    // SAFETY: asked for.
+    let m = unsafe { (at as *const Message).read_unaligned() };
+    f.flags = flags;
+    m.name == 0
+        && !(writes && m.control_len != 0)
+        && io::vectors(f, m.parts, m.n)
+        && f.iov[..f.vectors].iter().any(|v| v.len > 0)
+}
+
+/// What recvmsg says beside its result, of bytes that came without anything else.
+fn answers(f: &Frame) {
+    // SAFETY: `takes_message` asked whether it may be written.
+    unsafe {
+        let m = f.args[1] as *mut Message;
+        (&raw mut (*m).control_len).write_unaligned(0);
+        (&raw mut (*m).flags).cast::<u32>().write_unaligned(0);
+    }
+}
+
+/// shutdown(2): the directions that end are the kernel's for good.
+pub fn shuts(f: &Frame) -> u32 {
+    if let Some(end) = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket) {
+        let (reads, writes) = match f.args[1] as u32 {
+            0 => (true, false),
+            1 => (false, true),
+            _ => (true, true),
+        };
+        for slot in [end.reads.filter(|_| reads), end.writes.filter(|_| writes)] {
+            exec::hands_back(f.args[0], slot, Reason::Control);
+        }
+    }
+    RUN
+}
+
+/// setsockopt(2): what changes how bytes are sent or received.
+pub fn sets_option(f: &mut Frame) -> u32 {
+    /// SO_REUSEADDR, SO_RCVBUF, SO_KEEPALIVE, SO_PRIORITY, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUFFORCE,
+    /// SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW: a call that waits waits in the kernel.
+    const ALIKE: [u32; 11] = [2, 8, 9, 12, 13, 15, 20, 21, 33, 66, 67];
+    /// SO_SNDBUF, SO_SNDBUFFORCE: the ring is measured by it.
+    const SIZES: [u32; 2] = [7, 32];
+    let [fd, level, option, ..] = f.args;
+    let is_socket = fdtable::endpoint(fd).is_some_and(|e| e.is_socket);
+    if !is_socket || level as u32 as usize != SOL_SOCKET || ALIKE.contains(&(option as u32)) {
+        return RUN;
+    }
+    if SIZES.contains(&(option as u32)) {
+        return suspends(f, &[0]);
+    }
+    exec::give_up_to_write(fd, Reason::Control, false);
+    RUN
+}
+
+/// Whether the other end of `fd` was killed before it had read all, and nobody was told so; with `told` this tells.
+pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
+    let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket) else {
+        return false;
+    };
+    let channel = |slot: Option<usize>| slot.and_then(|i| Channel::at(me.domain, i));
+    let kept = channel(end.reads).filter(|ch| socket::is_reset_kept(ch));
+    if told && let Some(ch) = kept {
+        socket::forgets_reset(ch);
+    }
+    let lost = channel(end.writes).is_some_and(|ch| match told {
+        true => socket::takes_reset(me, ch, fd),
+        false => socket::is_reset(ch, fd),
+    });
+    kept.is_some() || lost
+}
+
+/// getsockopt(2): SO_ERROR tells of a reset that the kernel knows nothing of.
+pub fn asks_option(f: &mut Frame) -> u32 {
+    let [fd, level, option, value, len, _] = f.args;
+    let is_error = (level as u32 as usize, option as u32 as usize) == (SOL_SOCKET, SO_ERROR);
+    let (true, Some(me)) = (is_error && fdtable::is_socket(fd), io::me()) else {
+        return RUN;
+    };
+    if !is_reset(&me, fd, false) || !access::allowed(value, 4, true) {
+        return RUN;
+    }
+    // SAFETY: the caller's own call.
+    f.result = unsafe { call6(f.nr, fd, level, option, value, len, 0) };
+    if f.result == 0 && is_reset(&me, fd, true) {
+        // SAFETY: asked for.
+        unsafe { (value as *mut i32).write_unaligned(-ECONNRESET as i32) };
+    }
+    DONE
+}
+
+/// Before descriptor `fd` is closed: what its rings hold is the kernel's to deliver, or to answer for.
+pub fn closes(fd: usize) {
+    pins::closes(fd);
+    if USED.load(Relaxed)
+        && let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket)
+    {
+        io::me().iter().for_each(|me| empties(me, fd, end));
+    }
+}
+
+/// The same of each from `first` to `last`.
+pub fn closes_all(first: usize, last: usize) {
+    pins::closes_all(first, last);
+    if USED.load(Relaxed) {
+        (first..=last.min(fdtable::FDS - 1)).for_each(closes);
+    }
+}
+
+/// Hands back the rings of the socket behind `fd` that hold bytes.
+pub fn empties(me: &Caller, fd: usize, end: Endpoint) {
+    for i in end.slots() {
+        if let Some(ch) = Channel::at(me.domain, i).filter(|ch| socket::has_unread(ch)) {
+            handback::hand_back(me, ch, fd, false, Reason::Cold);
+        }
+    }
+}

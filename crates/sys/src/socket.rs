@@ -1,0 +1,198 @@
+//! Stream sockets: calls on one that do not wait, and another process's end of one.
+//!
+//! Invariant: nothing here waits for a peer, and no call raises a signal that its caller did not ask for. What `fetch`
+//! returns was proven to be the socket that was asked for.
+//! Not here: which sockets are carried.
+use crate::errno::{Ret, failed};
+use crate::file::{self, Ident};
+use crate::path::Path;
+use crate::syscall::{call3, call6, nr};
+
+pub const AF_UNIX: usize = 1;
+pub const SOCK_STREAM: usize = 1;
+/// Of a socket's type, what names the kind.
+pub const SOCK_TYPE: usize = 0xf;
+pub const SOL_SOCKET: usize = 1;
+pub const MSG_OOB: usize = 1;
+pub const MSG_DONTWAIT: usize = 0x40;
+pub const MSG_NOSIGNAL: usize = 0x4000;
+pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+const SIOCOUTQ: usize = 0x5411;
+const SO_SNDBUF: usize = 7;
+pub const SO_ERROR: usize = 4;
+
+/// struct iovec.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub base: usize,
+    pub len: usize,
+}
+
+/// struct msghdr.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Message {
+    pub name: usize,
+    pub name_len: usize,
+    pub parts: usize,
+    pub n: usize,
+    pub control: usize,
+    pub control_len: usize,
+    pub flags: usize,
+}
+
+impl Message {
+    /// Of `n` parts at `parts`, and nothing else.
+    fn of(parts: usize, n: usize) -> Message {
+        Message {
+            name: 0,
+            name_len: 0,
+            parts,
+            n,
+            control: 0,
+            control_len: 0,
+            flags: 0,
+        }
+    }
+}
+
+/// sendmsg(2) of the `n` structs iovec at `parts`.
+///
+/// # Safety
+/// Each part may be read, or the kernel refuses it.
+pub unsafe fn send(fd: usize, parts: usize, n: usize, flags: usize) -> Ret {
+    let m = Message::of(parts, n);
+    // SAFETY: the caller's promise; the message outlives the call.
+    unsafe { call3(nr::SENDMSG, fd, &raw const m as usize, flags) }
+}
+
+/// recvmsg(2) of what is there into the `n` structs iovec at `parts`; EAGAIN if that is nothing.
+///
+/// # Safety
+/// Each part may be written, or the kernel refuses it.
+pub unsafe fn receive_now(fd: usize, parts: usize, n: usize) -> Ret {
+    let mut m = Message::of(parts, n);
+    // SAFETY: the caller's promise; the message outlives the call.
+    unsafe { call3(nr::RECVMSG, fd, &raw mut m as usize, MSG_DONTWAIT) }
+}
+
+/// Memory that what was sent by `fd` takes until it is read; much where the kernel does not say.
+///
+/// LINUX unix(7): SIOCOUTQ; a message's is given back when its last byte is read.
+pub fn unread(fd: usize) -> usize {
+    let mut n: i32 = -1;
+    // SAFETY: `n` is an int that lives over the call.
+    let r = unsafe { call3(nr::IOCTL, fd, SIOCOUTQ, &raw mut n as usize) };
+    if failed(r) {
+        usize::MAX
+    } else {
+        n.max(0) as usize
+    }
+}
+
+/// Bytes of memory that what is sent by `fd` may take in the kernel; 0 where the kernel does not say.
+pub fn send_buffer(fd: usize) -> usize {
+    option(fd, SO_SNDBUF).map_or(0, |n| n.max(0) as usize)
+}
+
+/// The error that `fd` has to tell, which is told by this; 0: none.
+pub fn take_error(fd: usize) -> i32 {
+    option(fd, SO_ERROR).unwrap_or(0)
+}
+
+fn option(fd: usize, which: usize) -> Option<i32> {
+    let (mut value, mut len) = (0i32, size_of::<i32>() as u32);
+    let (at, len_at) = (&raw mut value as usize, &raw mut len as usize);
+    // SAFETY: both live over the call.
+    let r = unsafe { call6(nr::GETSOCKOPT, fd, SOL_SOCKET, which, at, len_at, 0) };
+    (!failed(r)).then_some(value)
+}
+
+/// Whether the other end has been closed.
+///
+/// LINUX unix_poll: POLLHUP when both directions are shut down, as a close of the other end does.
+pub fn is_peer_gone(fd: usize) -> bool {
+    file::poll1(fd, 0, 0).1 & (file::POLLHUP | file::POLLERR) != 0
+}
+
+/// A new descriptor of the socket with inode number `ino` on device `dev`, which process `pid` has open; `None` if it
+/// has not, or the kernel refuses.
+///
+/// LINUX pidfd_getfd(2): as ptrace(2) allows it.
+pub fn fetch(pid: u32, dev: u64, ino: u64) -> Option<usize> {
+    // SAFETY: no pointers.
+    let process = unsafe { call3(nr::PIDFD_OPEN, pid as usize, 0, 0) };
+    if failed(process) {
+        return None;
+    }
+    let mut found = None;
+    let is = |id: Ident| id.is_socket && (id.dev, id.ino) == (dev, ino);
+    let dir = Path::of(b"/proc/").number(pid as usize).text(b"/fd\0");
+    file::each_in(dir.address(), false, |fd| {
+        let link = Path::of(b"/proc/")
+            .number(pid as usize)
+            .text(b"/fd/")
+            .number(fd);
+        if found.is_some() || !names(&link, ino) {
+            return;
+        }
+        // SAFETY: no pointers.
+        let got = unsafe { call3(nr::PIDFD_GETFD, process as usize, fd, 0) };
+        if failed(got) {
+            return;
+        }
+        // The number may have become another file's since.
+        match file::identity(got as usize).is_some_and(is) {
+            true => found = Some(got as usize),
+            false => file::close(got as usize),
+        }
+    });
+    file::close(process as usize);
+    found
+}
+
+/// Whether the link at `path` names the socket with inode number `ino`.
+fn names(path: &Path, ino: u64) -> bool {
+    let mut to = [0u8; 32];
+    let n = file::follow(path, &mut to);
+    let digits = to[..n.min(to.len())]
+        .strip_prefix(b"socket:[")
+        .and_then(|rest| rest.strip_suffix(b"]"));
+    digits.is_some_and(|d| {
+        d.iter()
+            .fold(0u64, |v, c| v.wrapping_mul(10) + u64::from(c & 15))
+            == ino
+    })
+}
+
+/// Puts a socket in place of the one behind `fd`, of which the other end is gone, at each number that this process has
+/// for it: one that has to read what `fill` sends by a descriptor of its other end, and then the end. False: it could
+/// not be made.
+pub fn replace(fd: usize, fill: impl FnOnce(usize)) -> bool {
+    let mut ends = [0u32; 2];
+    let at = ends.as_mut_ptr() as usize;
+    let how = SOCK_STREAM | file::O_CLOEXEC;
+    let Some(id) = file::identity(fd) else {
+        return false;
+    };
+    // SAFETY: room for two ints.
+    if failed(unsafe { call6(nr::SOCKETPAIR, AF_UNIX, how, 0, at, 0, 0) }) {
+        return false;
+    }
+    let [near, far] = ends.map(|end| end as usize);
+    fill(far);
+    file::close(far);
+    let flags = file::fcntl(fd, file::F_GETFL, 0);
+    file::fcntl(near, file::F_SETFL, flags.max(0) as usize);
+    file::each_fd(|fd| {
+        if file::identity(fd) == Some(id) {
+            let cloexec = file::fcntl(fd, file::F_GETFD, 0) & 1 != 0;
+            let how = if cloexec { file::O_CLOEXEC } else { 0 };
+            // SAFETY: no pointers.
+            unsafe { call3(nr::DUP3, near, fd, how) };
+        }
+    });
+    file::close(near);
+    true
+}
