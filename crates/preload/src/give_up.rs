@@ -5,7 +5,7 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{access, asked, class, environment, exec, fdtable, identity, io};
+use crate::{access, asked, class, environment, exec, fdtable, identity, io, message};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
@@ -70,7 +70,8 @@ fn resigns(why: Reason, vfork: bool) {
 
 /// Calls that name something only with some arguments.
 fn decided(f: &Frame, vfork: bool) {
-    /// LINUX arch_prctl(2).
+    /// LINUX prctl(2), arch_prctl(2).
+    const PR_SET_DUMPABLE: u32 = 4;
     const ARCH_SET_FS: usize = 0x1002;
     let [a0, a1, a2, ..] = f.args;
     match f.nr {
@@ -115,6 +116,11 @@ fn decided(f: &Frame, vfork: bool) {
                 passes(a1 + k * 64, vfork);
             }
             exec::give_up_to_write(a0, Reason::Splice, vfork);
+        }
+        // LINUX ptrace(2): from then on no other process may get this one's sockets.
+        nr::CAPSET => message::gives_up_all(vfork),
+        nr::PRCTL if a0 as u32 == PR_SET_DUMPABLE && a1 != 1 => {
+            message::gives_up_all(vfork);
         }
         nr::SETUID
         | nr::SETGID

@@ -383,8 +383,9 @@ fn rest(f: &mut Frame, kind: usize) -> u32 {
     let mut at = Buffers::new(&f.iov[..f.vectors]);
     at.advance(f.done);
     let (base, len) = at.run();
-    f.sub = match fdtable::is_socket(f.fd) {
-        // LINUX unix_stream_sendmsg: who has sent a part is told so, without a signal.
+    let ch = attach::domain().and_then(|d| Channel::at(d, f.chan));
+    f.sub = match ch.is_some_and(Channel::is_socket) {
+        // LINUX unix_stream_sendmsg: a call that has sent a part says so, without a signal.
         true => [nr::SENDTO, f.fd, base, len, f.flags | MSG_NOSIGNAL, 0, 0],
         false => [nr::WRITE, f.fd, base, len, 0, 0, 0],
     };

@@ -32,6 +32,11 @@ const FLAGS: usize = u32::MAX as usize;
 /// Whether this process may have a carried socket.
 static USED: AtomicBool = AtomicBool::new(false);
 
+/// This process has one.
+pub fn uses() {
+    USED.store(true, Relaxed);
+}
+
 /// socketpair(2): a connection among participants comes into being.
 pub fn pairs(f: &mut Frame) -> u32 {
     let [family, kind, protocol, at, ..] = f.args;
@@ -59,7 +64,6 @@ pub fn pairs(f: &mut Frame) -> u32 {
             }
         }
         birth::pair_born(d, one, other, attach::run());
-        USED.store(true, Relaxed);
     }
     DONE
 }
@@ -67,7 +71,6 @@ pub fn pairs(f: &mut Frame) -> u32 {
 /// send(2), recv(2) and their forms, if `f` is on a carried socket.
 pub fn begin(f: &mut Frame) -> Option<u32> {
     let end = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket)?;
-    USED.store(true, Relaxed);
     let writes = matches!(f.nr, nr::SENDTO | nr::SENDMSG);
     let carried = match f.nr {
         nr::SENDTO | nr::RECVFROM => takes_buffer(f, writes),
@@ -198,6 +201,18 @@ pub fn asks_option(f: &mut Frame) -> u32 {
         unsafe { (value as *mut i32).write_unaligned(-ECONNRESET as i32) };
     }
     DONE
+}
+
+/// Hands back every socket of this process for good.
+pub fn gives_up_all(vfork: bool) {
+    if USED.load(Relaxed) {
+        file::each_fd(|fd| {
+            let end = fdtable::ask_kernel(fd);
+            if end.is_some_and(|e| e.is_socket) {
+                exec::give_up_to_write(fd, Reason::Credentials, vfork);
+            }
+        });
+    }
 }
 
 /// Before descriptor `fd` is closed: what its rings hold is the kernel's to deliver, or to answer for.

@@ -10,9 +10,8 @@
 //! Not here: which calls sleep in steps (io.rs).
 use byway_sys::errno::failed;
 use byway_sys::file;
-use core::sync::atomic::{
-    AtomicU32, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
-};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 const PLACES: usize = 64;
 
@@ -58,13 +57,25 @@ pub fn unpin(pin: usize) {
     let Some(place) = ALL.get(pin.wrapping_sub(1)) else {
         return;
     };
-    place.fd.store(0, Relaxed);
+    if place.fd.swap(0, Relaxed) == 0 {
+        // A child that a handler has made over the call.
+        return;
+    }
     // ORDER: pairs with `closes`.
     let instead = place.instead.swap(0, AcqRel);
     if instead != 0 {
         file::close(instead as usize - 1);
     }
     TAKEN.fetch_sub(1, Relaxed);
+}
+
+/// A forked child begins: the calls are its parent's.
+pub fn enter_child() {
+    for place in &ALL {
+        place.fd.store(0, Relaxed);
+        place.instead.store(0, Relaxed);
+    }
+    TAKEN.store(0, Relaxed);
 }
 
 /// Before `fd` is closed, or becomes another file's.

@@ -71,6 +71,7 @@ pub mod nr {
     pub const GETRESUID: usize = 118;
     pub const SETRESGID: usize = 119;
     pub const GETRESGID: usize = 120;
+    pub const CAPSET: usize = 126;
     pub const SIGALTSTACK: usize = 131;
     pub const MLOCKALL: usize = 151;
     pub const PRCTL: usize = 157;

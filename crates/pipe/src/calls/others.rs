@@ -40,7 +40,7 @@ pub const NAME_NONE: &[(usize, &str)] = &[
     (97, "getrlimit"), (98, "getrusage"), (99, "sysinfo"), (100, "times"), (101, "ptrace"), (102, "getuid"),
     (103, "syslog"), (104, "getgid"), (107, "geteuid"), (108, "getegid"), (109, "setpgid"), (110, "getppid"),
     (111, "getpgrp"), (112, "setsid"), (115, "getgroups"), (116, "setgroups"), (118, "getresuid"), (120, "getresgid"),
-    (121, "getpgid"), (124, "getsid"), (125, "capget"), (126, "capset"), (127, "rt_sigpending"),
+    (121, "getpgid"), (124, "getsid"), (125, "capget"), (127, "rt_sigpending"),
     (128, "rt_sigtimedwait"), (129, "rt_sigqueueinfo"), (130, "rt_sigsuspend"), (132, "utime"),
     (134, "uselib"), (135, "personality"), (136, "ustat"), (137, "statfs"), (139, "sysfs"), (140, "getpriority"),
     (141, "setpriority"), (142, "sched_setparam"), (143, "sched_getparam"), (144, "sched_setscheduler"),

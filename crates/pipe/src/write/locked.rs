@@ -158,7 +158,11 @@ impl<'a> Locked<'a, '_> {
         let Some(ring) = ch.ring(&me.domain) else {
             return damaged();
         };
-        let cap = ring.cap(self.w.want, m.valid()).min(self.most);
+        // A socket's lane is never pumped, so a ring needs no room for that.
+        let cap = match ch.is_socket() {
+            true => ring.bytes(),
+            false => ring.cap(self.w.want, m.valid()).min(self.most),
+        };
         // The head of any time says too little room at most: its word, which readers are changing on another CPU, is
         // looked at only if that is not enough.
         let mut r = ch.writer.0.seen_r();
@@ -319,9 +323,12 @@ impl<'a> Locked<'a, '_> {
     /// the kernel's.
     fn sleep_for_room(&mut self, see: View) -> Next {
         let (me, ch, t) = (self.me, self.ch, see.t);
-        let never = self.w.want <= ch.rules().whole && self.w.want as u64 > see.cap;
+        // A writer that sleeps more often than on the kernel's buffer, which is larger, has nothing of a ring.
+        let never = self.w.want as u64 > see.cap / 4;
         // A handler without SA_RESTART ends the call: only a sleep in it can know.
         if never || !me.spin || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
+            // What went through the ring is copied once more.
+            policy::open_later(ch, Reason::Full);
             return self.to_kernel(Reason::Full);
         }
         let was = ch.head().position();
