@@ -3,8 +3,8 @@
 //! ```text
 //! one end  --channel keyed by this end's inode-->  other end        and a second channel the other way
 //! ```
-//! A socket cannot be opened again, as a pipe can: only a descriptor of the end that writes puts bytes into the lane. Who
-//! has none gets one of a participant that has (`end`).
+//! A socket cannot be opened again, as a pipe can: only a descriptor of the end that writes puts bytes into the lane. A
+//! process that has none gets one from a participant that has (`end`).
 //!
 //! Invariant: the lane's chunk stands at the head: what was there when the ring opened, or what woke a reader since. A
 //! hand-back sends the ring's bytes behind it. A ring holds no more than the lane takes at once. A full one lets its
@@ -271,7 +271,7 @@ pub fn forgets_reset(ch: &Channel) {
     ch.facts.0.full.fetch_and(!RESET, Relaxed);
 }
 
-/// Whether the ring has bytes that nobody has read: then whoever closes an end hands it back before.
+/// Whether the ring has bytes that nobody has read: then a close of an end hands it back before.
 ///
 /// LINUX unix_release: a close with bytes unread is a reset for the other end.
 pub fn has_unread(ch: &Channel) -> bool {

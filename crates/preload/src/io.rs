@@ -108,7 +108,7 @@ pub fn look() {
     }
 }
 
-/// Who makes the call `f`.
+/// The caller of `f`.
 fn caller(f: &Frame) -> Option<Caller> {
     let me = me()?;
     Some(Caller {
