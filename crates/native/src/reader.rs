@@ -464,16 +464,22 @@ mod tests {
         });
     }
 
+    /// Whether a stream opens the ring. On a busy machine each write of one may wake its reader, and it is left again.
+    fn opens(r: &mut Reader, w: &mut Writer) -> bool {
+        (0..50).any(|_| {
+            stream(r, w);
+            is_open(r)
+        })
+    }
+
     #[test]
     fn a_ring_that_brings_nothing_is_left_and_a_stream_comes_back_to_it() {
         let (mut r, mut w) = pipe().unwrap();
-        stream(&mut r, &mut w);
-        assert!(is_open(&r));
+        assert!(opens(&mut r, &mut w));
         for _ in 0..2 {
             hush(&mut r, &mut w);
             assert!(r.is_carried() && w.is_carried());
-            stream(&mut r, &mut w);
-            assert!(is_open(&r));
+            assert!(opens(&mut r, &mut w));
         }
     }
 
