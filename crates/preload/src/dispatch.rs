@@ -8,8 +8,8 @@ use crate::environment::{self, Copy};
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
-    access, attach, class, exec, fdtable, fifo, io, later, message, new_fifo, ready, set_wait,
-    sets, sleep, tls,
+    access, attach, class, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
+    set_wait, sets, sleep, tls,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -66,6 +66,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::WAIT4 | nr::WAITID => same(f, EPOCH),
         nr::EXIT | nr::EXIT_GROUP => {
             moved();
+            pins::ends();
             if f.nr == nr::EXIT_GROUP {
                 fifo::closes_all(0, usize::MAX);
                 message::closes_all(0, usize::MAX);

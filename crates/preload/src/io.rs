@@ -358,8 +358,8 @@ fn sleep_for_room(f: &mut Frame, ch: &Channel) -> u32 {
 /// The call made in the site's stead may sleep, and is one of several.
 fn sleeps(f: &mut Frame) -> u32 {
     // A handler may leave the call by a jump: then nobody would close the other number.
-    if f.pin == 0 && !HANDLERS.load(Relaxed) {
-        f.pin = pins::pin(f.fd);
+    if f.pin == 0 && fdtable::is_socket(f.fd) && !HANDLERS.load(Relaxed) {
+        f.pin = pins::pin(f.fd, tls::get().tid.get());
     }
     THEN
 }

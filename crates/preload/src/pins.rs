@@ -1,4 +1,5 @@
-//! Calls that sleep in steps: where another thread closes their descriptor meanwhile, they go on by another number.
+//! Calls on sockets that sleep in steps: where another thread closes their descriptor meanwhile, they go on by another
+//! number.
 //!
 //! ```text
 //! call: pin --> sleeps --> by which number?  ... --> unpin, and close the number that was made for it
@@ -6,32 +7,36 @@
 //! ```
 //! The kernel's own call holds the open file, whatever becomes of its number; a call of several of the kernel's does not.
 //!
-//! Invariant: a place is one call's from `pin` to `unpin`. A number that was made here is closed by the call it is for.
+//! Invariant: a place is one call's from `pin` to `unpin`, or until its thread ends or closes the number itself: then it was
+//! cancelled in the call. A number that was made here is closed by the call it is for. A process with handlers, which may
+//! leave a call by a jump, has no pins.
 //! Not here: which calls sleep in steps (io.rs).
 use byway_sys::errno::failed;
-use byway_sys::file;
+use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 const PLACES: usize = 64;
 
-/// A pinned number plus one, or 0; and the one that is in its stead, plus one.
+/// A pinned number plus one, or 0, and the thread that calls; and the number that is in its stead, plus one.
 struct Place {
     fd: AtomicU32,
+    tid: AtomicU32,
     instead: AtomicU32,
 }
 
 static ALL: [Place; PLACES] = [const {
     Place {
         fd: AtomicU32::new(0),
+        tid: AtomicU32::new(0),
         instead: AtomicU32::new(0),
     }
 }; PLACES];
 /// How many are taken.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Pins `fd`; the place plus one, or 0 if there is none.
-pub fn pin(fd: usize) -> usize {
+/// Pins `fd` for thread `tid`; the place plus one, or 0 if there is none.
+pub fn pin(fd: usize, tid: u32) -> usize {
     let taken = ALL.iter().position(|p| {
         // ORDER: what the last call did with the place, before this one's.
         let was = p.fd.compare_exchange(0, fd as u32 + 1, AcqRel, Relaxed);
@@ -40,6 +45,7 @@ pub fn pin(fd: usize) -> usize {
     let Some(k) = taken else {
         return 0;
     };
+    ALL[k].tid.store(tid, Relaxed);
     TAKEN.fetch_add(1, Relaxed);
     k + 1
 }
@@ -78,11 +84,23 @@ pub fn enter_child() {
     TAKEN.store(0, Relaxed);
 }
 
+/// The calling thread ends.
+pub fn ends() {
+    if TAKEN.load(Relaxed) != 0 {
+        let tid = process::gettid();
+        let own = |p: &Place| p.fd.load(Relaxed) != 0 && p.tid.load(Relaxed) == tid;
+        let left = (0..PLACES).filter(|k| own(&ALL[*k]));
+        left.for_each(|k| unpin(k + 1));
+    }
+}
+
 /// Before `fd` is closed, or becomes another file's.
 pub fn closes(fd: usize) {
     if TAKEN.load(Relaxed) == 0 {
         return;
     }
+    // What this thread has pinned it has left.
+    ends();
     for place in ALL.iter().filter(|p| p.fd.load(Relaxed) == fd as u32 + 1) {
         let made = file::fcntl(fd, file::F_DUPFD_CLOEXEC, 0);
         if failed(made) {
