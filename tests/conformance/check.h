@@ -315,6 +315,17 @@ static int run_all(const struct test *t, const char *only) {
     }
     return bad;
 }
+/* A program in this one's folder, or 0. */
+static inline const char *neighbour(const char *name) {
+    static char e[512];
+    memset(e, 0, sizeof e);
+    readlink("/proc/self/exe", e, 400);
+    char *s = strrchr(e, '/');
+    strcpy(s ? s + 1 : e, name);
+    if (!access(e, X_OK)) return e;
+    dprintf(1, "skip: no %s in this program's folder\n", name);
+    return 0;
+}
 #define MAIN(...)                                                                                            \
     int main(int c, char **v) {                                                                              \
         static const struct test t_[] = {__VA_ARGS__, {0}};                                                  \

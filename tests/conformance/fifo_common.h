@@ -124,16 +124,6 @@ static void as_nobody(void) {
     setgroups(0, 0);
     CHECK(!setresgid(65534, 65534, 65534) && !setresuid(65534, 65534, 65534), "cannot become nobody");
 }
-static const char *beside(const char *name) { /* a program in this one's folder, or 0 */
-    static char e[512];
-    memset(e, 0, sizeof e);
-    readlink("/proc/self/exe", e, 400);
-    char *s = strrchr(e, '/');
-    strcpy(s ? s + 1 : e, name);
-    if (!access(e, X_OK)) return e;
-    dprintf(1, "skip: no %s beside the program\n", name);
-    return 0;
-}
 static int rm_(const char *p, const struct stat *s, int t, struct FTW *f) { return remove(p); }
 static int fifo_main(const struct test *t, const char *only) {
     char d[300];

@@ -8,7 +8,7 @@ static volatile int *S;
 /* runs fifo_static, with nothing open but what it opens; returns when it says that it has opened */
 static pid_t start(const char *how, const char *f, size_t n, uint64_t pos, int *said) {
     char a[24], b[24], x;
-    const char *e = beside("fifo_static");
+    const char *e = neighbour("fifo_static");
     int s[2];
     if (!e) _exit(0);
     socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s);
@@ -256,9 +256,9 @@ static void exec_writer(const char *cat) {
     REAP0(r);
 }
 static void exec_cat_reads_on(void) { exec_reader("cat"); }
-static void exec_static_cat_reads_on(void) { exec_reader(beside("static_cat")); }
+static void exec_static_cat_reads_on(void) { exec_reader(neighbour("static_cat")); }
 static void exec_cat_writes_on(void) { exec_writer("cat"); }
-static void exec_static_cat_writes_on(void) { exec_writer(beside("static_cat")); }
+static void exec_static_cat_writes_on(void) { exec_writer(neighbour("static_cat")); }
 static void spawned_cat_reads_a_part(void) { /* posix_spawn; the parent reads before and after */
     int p[2], k[2];
     const char *f = mkff(p);

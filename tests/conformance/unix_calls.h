@@ -128,16 +128,20 @@ static int calls(const struct sockaddr_un *a, socklen_t n) {
     CHECK(s >= 0 && !connect(s, (void *)a, n), "connect");
     return s;
 }
+/* Bytes in both directions, enough to be hot. */
+static void goes_on(void) {
+    ask(sends, HOT);
+    takes(HOT);
+    answer();
+    ask(takes, HOT);
+    sends(HOT);
+    answer();
+}
 static void heats(int n) {
     for (int i = 0; i < n; i++) {
         uses(i);
         tell(uses, i);
-        ask(sends, HOT);
-        takes(HOT);
-        answer();
-        ask(takes, HOT);
-        sends(HOT);
-        answer();
+        goes_on();
     }
     uses(0);
     tell(uses, 0);
@@ -281,17 +285,6 @@ static long interrupts(int i) {
         sleep_ms(5);
     }
     return wakes(i);
-}
-/* A program in this one's folder, or 0. */
-static const char *neighbour(const char *name) {
-    static char e[512];
-    memset(e, 0, sizeof e);
-    readlink("/proc/self/exe", e, 400);
-    char *s = strrchr(e, '/');
-    strcpy(s ? s + 1 : e, name);
-    if (!access(e, X_OK)) return e;
-    dprintf(1, "skip: no %s in this program's folder\n", name);
-    return 0;
 }
 #define UNIX_MAIN(...)                                                                                       \
     int main(int c, char **v) {                                                                              \

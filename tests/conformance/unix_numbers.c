@@ -4,14 +4,6 @@
 #define MODES "pair", "path", "abstract", "seq-pair"
 #include "unix_calls.h"
 enum { MUCH = 60000 };
-static void goes_on(void) {
-    ask(sends, HOT);
-    takes(HOT);
-    answer();
-    ask(takes, HOT);
-    sends(HOT);
-    answer();
-}
 static long at_end(long none) {
     AT_EOF(here->fd);
     return 0;

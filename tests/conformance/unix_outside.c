@@ -24,14 +24,6 @@ static int file_of(long n, uint64_t from) { /* n of the sea's bytes */
     lseek(f, 0, SEEK_SET);
     return f;
 }
-static void goes_on(void) { /* both directions, both processes */
-    ask(sends, HOT);
-    takes(HOT);
-    answer();
-    ask(takes, HOT);
-    sends(HOT);
-    answer();
-}
 /* LINUX: splice(2): from the socket into a pipe. */
 static long splices_out(long n, int flags) {
     int p[2];
