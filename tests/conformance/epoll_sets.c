@@ -267,5 +267,22 @@ static void ends_beside_bytes(void) {
         for (int i = 3; i < 12; i++) close(i);
     }
 }
+/* So are they beside a pipe that was never warm: the answer has all for which there is room. */
+static void ends_beside_a_new_pipe(void) {
+    int p[2], q[2], e = set();
+    struct epoll_event v[4];
+    mkpipe(p);
+    CHECK(!pipe(q), "pipe");
+    add(e, p[0], EPOLLIN, 1);
+    add(e, q[0], EPOLLIN, 2);
+    put(p[1], 100, 0);
+    put(q[1], 100, 0);
+    close(p[1]);
+    for (int i = 0; i < 40; i++) {
+        IS(waits(i % CALLS, e, v, 2 + i % 3, -1, 0), 2);
+        for (int k = 0; k < 2; k++) IS(v[k].events, v[k].data.u64 == 1 ? EPOLLIN | EPOLLHUP : EPOLLIN);
+        IS(v[0].data.u64 + v[1].data.u64, 3);
+    }
+}
 MAIN(T(by_another_number), T(by_another_process), ONCE(spawned), T(by_a_spawned_program), T(a_hundred_pipes), T(thirty_sets),
-     T(handlers), T(a_cancelled_thread), T(asked_of_the_other_end), T(ends_beside_bytes))
+     T(handlers), T(a_cancelled_thread), T(asked_of_the_other_end), T(ends_beside_bytes), T(ends_beside_a_new_pipe))

@@ -63,6 +63,8 @@ pub struct List {
     pub life: u32,
     /// Where the next answer begins, so that each has its turn.
     pub first: usize,
+    /// Whether the last answer had no room for all of ours.
+    pub crowded: bool,
 }
 
 /// The descriptors of one set: the first, and those that a dup has made. Each plus one, or 0.
@@ -135,6 +137,7 @@ impl List {
         shares: Shares::No,
         life: 0,
         first: 0,
+        crowded: false,
     };
 
     /// The list becomes that of set `fd`. False: there is no memory for it.

@@ -257,8 +257,12 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let mut told = Answer { at, n: 0 };
     if asks {
         let (epoch, now) = (me.domain.header().death_epoch.load(Relaxed), clock::now());
-        // LINUX epoll_wait(2): where there is not room for all, each has its turn. So half of the room is for ours.
-        let kernels = most - ours.min(most / 2);
+        // LINUX epoll_wait(2): where there is not room for all, each has its turn. So it is ours after a call that had no
+        // room for them. Else the kernel tells all that it has.
+        let kernels = match core::mem::take(&mut list.crowded) {
+            true => most - ours.min(most / 2),
+            false => most,
+        };
         // SAFETY: the kernel checks the address.
         let n = unsafe { call6(nr::EPOLL_WAIT, set, at, kernels, 0, 0, 0) };
         if failed(n) {
@@ -303,9 +307,11 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
             told.n += 1;
             list.hot()[k].tell();
             list.first = k + 1;
-        } else if kernels == most {
+        } else if most == 1 {
             // With room for one, the kernel must know of all.
             list.leave_to_kernel(me, k);
+        } else {
+            list.crowded = true;
         }
     }
     Some(told.n as Ret)
