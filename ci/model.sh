@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; threads
-# that share a set (models/pool.pml), the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls
+# that share a set (models/pool.pml), ends that find each other (models/match.pml), the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls
 # (models/pass_through.pml), in full; of all, each known bug as a control that must be found.
 # usage: model.sh [SECONDS for each supertrace, default 15]
 set -u
@@ -76,6 +76,12 @@ model=$PWD/models/pool.pml level=-O1 slots=24
 holds -DN=2
 holds -DN=3
 for bug in DISARM SHOW HOOK SURE CALM; do finds -DBUG_$bug -DN=3; done
+# Ends of a connection that find each other.
+model=$PWD/models/match.pml
+holds -DN=4
+holds -DN=4 -DOUTSIDER=1
+for bug in COUNT LOOK CALLS; do finds -DBUG_$bug; done
+finds -DBUG_OUTSIDER -DOUTSIDER=1
 model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.
 level=-Og slots=23

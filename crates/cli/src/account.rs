@@ -259,6 +259,7 @@ fn phrase(why: Reason) -> (bool, &'static str) {
         ),
         Reason::Memory => (false, "no shared memory was left"),
         Reason::Full => (false, "its reader was slower"),
+        Reason::OtherEnd => (false, "the other end takes no part"),
         Reason::Address => (false, "a bad address"),
         Reason::Vector => (false, "a list of buffers that is not carried"),
         Reason::Damaged => (false, "damaged"),

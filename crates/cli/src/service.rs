@@ -13,6 +13,7 @@ use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_mem::{group, participants, registry, sweep};
 use byway_pipe::channel::Channel;
+use byway_pipe::peer;
 use byway_pipe::{clusters, spiller};
 use byway_sys::process;
 use std::ffi::OsStr;
@@ -224,6 +225,7 @@ impl Run {
             && let Some(ch) = Channel::at(self.domain, i)
         {
             let told = self.own(i);
+            peer::ends(ch);
             clusters::give(u, ch);
             clusters::release(self.domain, ch);
             registry::release(self.domain, i);

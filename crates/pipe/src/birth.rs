@@ -3,7 +3,9 @@
 //! Invariant: nobody finds a slot before it is filled.
 //! Not here: which processes use the channel (fifo.rs, the preload library), its slots (crate mem, registry.rs).
 use crate::channel::{Channel, Holders};
+use crate::peer;
 use byway_mem::domain::Domain;
+use byway_mem::layout::CHANNELS_MOST;
 use byway_mem::registry;
 use byway_sys::file::{self, F_GETPIPE_SZ, Ident};
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,24 +16,42 @@ const KERNEL: usize = 65536;
 /// The two channels of a connection of stream sockets, `one` and `other`, whose send buffers are the kernel's. False: it
 /// stays the kernel's.
 pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
-    let born = |from: Ident, to: Ident| {
-        let i = registry::claim(d, from.dev, from.ino)?;
-        let ch = Channel::at(d, i)?;
-        ch.reset(0);
-        ch.facts.0.run.store(run, Relaxed);
-        ch.facts.0.holders.store(Holders::Socket as u32, Relaxed);
-        ch.writer.0.born.store(to.ino, Relaxed);
-        registry::publish(d, i, from.ino);
-        Some(i)
-    };
-    let Some(i) = born(one, other) else {
+    let Some(i) = direction_born(d, one, other.ino, 0, run) else {
         return false;
     };
-    let both = born(other, one).is_some();
+    let both = direction_born(d, other, one.ino, 0, run).is_some();
     if !both {
         registry::release(d, i);
     }
     both
+}
+
+/// The channel that `end` of a connection of stream sockets writes to, where the other is not known yet. Its slot; `None`:
+/// it stays the kernel's.
+pub fn end_born(d: Domain, end: Ident, run: u32) -> Option<usize> {
+    // There may be many that are never worth a ring: pipes have what is left.
+    if d.channels_made() > CHANNELS_MOST / 2 {
+        return None;
+    }
+    direction_born(d, end, 0, peer::WORTH, run)
+}
+
+fn direction_born(d: Domain, from: Ident, to: u64, worth: u32, run: u32) -> Option<usize> {
+    if let Some(old) = registry::find(d, from.dev, from.ino) {
+        registry::release(d, old);
+    }
+    let i = registry::claim(d, from.dev, from.ino)?;
+    let ch = Channel::at(d, i)?;
+    ch.reset(0);
+    ch.facts.0.run.store(run, Relaxed);
+    ch.facts.0.holders.store(Holders::Socket as u32, Relaxed);
+    ch.writer.0.born.store(to, Relaxed);
+    ch.writer.0.worth.store(worth, Relaxed);
+    // A write is the kernel's until the count is enough, the first one too (fast_path.rs).
+    ch.writer.0.set_native(1, 0);
+    peer::begins(ch);
+    registry::publish(d, i, from.ino);
+    Some(i)
 }
 
 /// The channel of the pipe `id` behind `fd`, for `run`: closed, empty, and what `fill` makes of it. Its slot too; None

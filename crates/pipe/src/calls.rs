@@ -88,6 +88,8 @@ pub const ROWS: &[Row] = &[
     row(&[(FCNTL, "fcntl")], BY_FIRST,
         "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
+    row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,
+        "the kernel's own; of AF_UNIX, SOCK_STREAM a channel comes into being for the end, and is matched with the other end's once it is hot"),
     row(&[(SENDTO, "sendto"), (RECVFROM, "recvfrom"), (RECVMSG, "recvmsg")], BY_FIRST,
         "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL and MSG_CMSG_CLOEXEC; else handed back until it returns"),
     row(&[(SENDMSG, "sendmsg")], ALWAYS,
@@ -96,7 +98,7 @@ pub const ROWS: &[Row] = &[
     row(&[(RECVMMSG, "recvmmsg")], HandsBack(&[0], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(SHUTDOWN, "shutdown")], BY_FIRST, "the directions that end are handed back for good"),
     row(&[(GETSOCKOPT, "getsockopt")], BY_FIRST, "the kernel's own; SO_ERROR tells of a reset too that a ring knows of"),
-    row(&[(SETSOCKOPT, "setsockopt")], BY_FIRST,
+    row(&[(SETSOCKOPT, "setsockopt")], ALWAYS,
         "times, and what concerns no bytes: the kernel's own; SO_SNDBUF: handed back until it returns; other options of sockets: handed back for good"),
     row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
     row(&[(IO_URING_SETUP, "io_uring_setup"), (IO_URING_ENTER, "io_uring_enter"), (IO_URING_REGISTER, "io_uring_register")], Resigns(Reason::Splice), "the process resigns"),
@@ -227,7 +229,7 @@ mod tests {
         let is = (byway_sys::cached::VERSION, sum);
         assert_eq!(
             is,
-            (11, 16841546279690974283),
+            (12, 17634966159600527918),
             "raise VERSION of crates/sys/src/cached.rs with it"
         );
     }

@@ -139,8 +139,10 @@ pub struct WriterSide {
     pub native_bytes: AtomicU64,
     pub native_ops: AtomicU64,
     /// When the FIFO's file came into being whose traffic these two count. Of a socket the inode number of the end that
-    /// reads.
+    /// reads, once it is matched (peer.rs).
     pub born: AtomicU64,
+    /// Of a socket: calls under way at the end that writes which do not know the other end (peer.rs).
+    pub unmatched_calls: AtomicU32,
     /// The thread that last went to sleep on a full ring.
     pub sleeper: AtomicU32,
     /// As the reader's.
@@ -148,8 +150,8 @@ pub struct WriterSide {
     /// Whether single copies have been taken, of late: 0 to 256.
     pub offers: AtomicU32,
     /// Writes until a direct one is tried again, and how many it will be after a try in vain.
-    pub skip: AtomicU32,
-    pub penalty: AtomicU32,
+    pub skip: AtomicU16,
+    pub penalty: AtomicU16,
     /// Writes since the last look whether a reader is there (liveness.rs, OFTEN).
     pub since: AtomicU32,
     /// Bytes that writes of the kernel's have taken.
@@ -376,8 +378,6 @@ impl Channel {
             c.store(0, Relaxed);
         }
         for c in [
-            &self.writer.0.skip,
-            &self.writer.0.penalty,
             &self.writer.0.since,
             &self.writer.0.lone_wakes,
             &self.writer.0.last,
@@ -387,6 +387,8 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
+        self.writer.0.skip.store(0, Relaxed);
+        self.writer.0.penalty.store(0, Relaxed);
         self.reader.0.gain.store(wait::NO_GAIN, Relaxed);
         self.reader.0.lines.store(0, Relaxed);
         self.reader.0.counted_from.store(0, Relaxed);
@@ -487,7 +489,7 @@ impl Channel {
     pub fn is_socket(&self) -> bool {
         self.facts.0.holders.load(Relaxed) == Holders::Socket as u32
     }
-    /// Of a socket, the inode number of the end that reads; its key has the one that writes.
+    /// Of a matched socket, the inode number of the end that reads; its key has the one that writes.
     pub fn reading_end(&self) -> u64 {
         self.writer.0.born.load(Relaxed)
     }

@@ -103,16 +103,14 @@ fn write_by(
     fill: impl Fn(*mut u8),
 ) -> bool {
     let has_cursor = cursor.room() > 0;
-    if n > PIPE_BUF {
-        // One that is the kernel's is not worth what is asked below.
-        if n > policy::whole(me) || ch.writer.0.native_ops.load(Relaxed) != 0 {
-            return false;
-        }
-    } else {
-        policy::expect_tail(me, ch);
-    }
-    if me.handlers {
+    // One that is the kernel's is not worth what is asked below.
+    if me.handlers || ch.writer.0.native_ops.load(Relaxed) != 0 {
         return false;
+    }
+    match n > PIPE_BUF {
+        true if n > policy::whole(me) => return false,
+        true => {}
+        false => policy::expect_tail(me, ch),
     }
     let look = liveness::is_look_due(me, ch);
     if look && is_reader_gone(me, ch, fd) {

@@ -42,12 +42,14 @@ pub enum Reason {
     Bare = 28,
     /// A socket's ring was full: the kernel's own call waits.
     Full = 29,
+    /// A socket's other end takes no part, or is not accepted yet.
+    OtherEnd = 30,
 }
 
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 30] = [
+        const ALL: [Reason; 31] = [
             Cold,
             Readiness,
             SecondReader,
@@ -78,6 +80,7 @@ impl From<u8> for Reason {
             Place,
             Bare,
             Full,
+            OtherEnd,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

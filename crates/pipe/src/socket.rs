@@ -17,7 +17,7 @@ use crate::lane::Lane;
 use crate::reason::Reason;
 use crate::ring::{CLUSTER, Ring, SMALLEST};
 use crate::word::Tail;
-use crate::{Caller, lock, opening, policy};
+use crate::{Caller, lock, opening, peer, policy};
 use byway_mem::participants;
 use byway_sys::socket::MSG_NOSIGNAL;
 use byway_sys::{file, process, socket};
@@ -38,6 +38,9 @@ const MOST: usize = 2 * CLUSTER;
 pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let lane = ch.lane(fd);
     if !lane.is_ours() {
+        return false;
+    }
+    if !peer::is_ready(me, ch) {
         return false;
     }
     // LINUX ptrace(2): a hand-back at the other end gets this one by pidfd_getfd(2), if the process is dumpable.

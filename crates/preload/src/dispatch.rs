@@ -8,8 +8,8 @@ use crate::environment::{self, Copy};
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
-    access, attach, class, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
-    set_wait, sets, sleep, tls,
+    access, attach, class, cold, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
+    set_wait, sets, sleep, tls, unmatched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -58,6 +58,8 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG => message::begin(f).unwrap_or(RUN),
         nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
         nr::SOCKETPAIR => message::pairs(f),
+        nr::CONNECT => unmatched::connects(f),
+        nr::ACCEPT | nr::ACCEPT4 => unmatched::accepts(f),
         nr::SHUTDOWN => message::shuts(f),
         nr::SETSOCKOPT => message::sets_option(f),
         nr::GETSOCKOPT => message::asks_option(f),
@@ -106,6 +108,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
 
 /// One more descriptor of a file, by a number that the kernel gives: the channel follows, and so does a set.
 fn duplicates(f: &mut Frame) -> u32 {
+    unmatched::is_shared(f.args[0]);
     if sets::duplicates(f.args[0]) {
         return same(f, DUPLICATED);
     }
@@ -162,10 +165,21 @@ fn is_vfork_child() -> bool {
 
 /// read(2), write(2) and their like.
 fn carries(f: &mut Frame) -> u32 {
+    if let Some(does) = cold::call(f) {
+        return does;
+    }
     let Some(end) = fdtable::endpoint(f.args[0]) else {
         return RUN;
     };
-    let does = match end.side(matches!(f.nr, nr::WRITE | nr::WRITEV)) {
+    let writes = matches!(f.nr, nr::WRITE | nr::WRITEV);
+    let mut slot = end.side(writes);
+    if let (None, Some(i)) = (slot, end.unmatched()) {
+        if let Some(does) = unmatched::reads(f, i) {
+            return does;
+        }
+        slot = fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes));
+    }
+    let does = match slot {
         Some(i) => io::begin(f, i),
         // LINUX EBADF, which the kernel says itself.
         None => RUN,
@@ -201,6 +215,7 @@ fn replaces(f: &mut Frame) -> u32 {
         }
         _ => {
             sets::leaves(a0);
+            unmatched::is_shared(a0);
             if a0 as u32 != a1 as u32 {
                 sets::closes(a1);
                 fifo::closes(a1);
@@ -237,6 +252,10 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         SLEEP => sleep::end(f),
         set_wait::WAITS => set_wait::end(f),
         SUSPENDED => resumes(f),
+        unmatched::CONNECTED => unmatched::connected(f),
+        unmatched::ACCEPTED => unmatched::accepted(f),
+        cold::CALL => cold::ended(f),
+        unmatched::READS => unmatched::has_read(f),
         DUPLICATED => {
             sets::duplicated(f.args[0], f.result);
             DONE
@@ -319,6 +338,7 @@ fn forks(f: &mut Frame) -> u32 {
         io::THREADS.store(true, Relaxed);
         return RUN;
     }
+    unmatched::forks();
     if flags & CLONE_NEWPID != 0 {
         // Its process ids would mean others to those who share its channels.
         exec::give_up_all(Reason::NameSpace, false);
@@ -375,6 +395,9 @@ fn vfork_child(f: &mut Frame) -> u32 {
         nr::PIPE
         | nr::PIPE2
         | nr::SOCKETPAIR
+        | nr::CONNECT
+        | nr::ACCEPT
+        | nr::ACCEPT4
         | nr::MKNOD
         | nr::MKNODAT
         | nr::RT_SIGACTION

@@ -3,12 +3,13 @@
 //! Invariant: between execve and the new image's attaching, every pipe that survives is the kernel's, and stays so if
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
-use crate::{attach, family, fdtable, io, message, pins, sets, tls};
+use crate::fdtable::Endpoint;
+use crate::{attach, cold, family, fdtable, io, message, pins, sets, tls, unmatched};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, fifo_opens, handback, policy, spiller};
+use byway_pipe::{Caller, fifo, fifo_opens, handback, peer, policy, spiller};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -83,6 +84,9 @@ pub fn leave_image() -> bool {
             message::empties(&me, fd, end);
         }
         takes |= survives(fd);
+        if survives(fd) {
+            leaves_unmatched(fd, end, Reason::NotTakingPart, true);
+        }
         for i in end.slots() {
             leave_channel(&me, (fd, i), slot, (heir, survives(fd)));
         }
@@ -155,6 +159,7 @@ pub fn enter_child() {
     }
     sets::enter_child();
     pins::enter_child();
+    cold::enter_child();
     tls::get().begun.set(false);
 }
 
@@ -192,8 +197,14 @@ fn take_back() {
     r.pid.store(0, Relaxed);
 }
 
+/// In what `suspend` tells: a call at the unmatched end that writes to the slot.
+const UNMATCHED: usize = 1 << 16;
+
 /// The channel in `slot` may be opened again.
 pub fn resume(slot: usize) {
+    if slot & UNMATCHED != 0 {
+        return unmatched::leaves(slot & !UNMATCHED);
+    }
     if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, slot)) {
         ch.facts.0.pending.fetch_sub(1, Relaxed);
     }
@@ -204,9 +215,15 @@ pub fn resume(slot: usize) {
 ///
 /// The tail does not count that call, so nobody may open the channel meanwhile.
 pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
-    let (Some(end), Some(me)) = (fdtable::endpoint(fd), io::me()) else {
+    let (Some(mut end), Some(me)) = (fdtable::endpoint(fd), io::me()) else {
         return;
     };
+    if let Some(i) = end.unmatched() {
+        match unmatched::enters(i) {
+            true => each(i | UNMATCHED),
+            false => end = fdtable::endpoint(fd).unwrap_or(end),
+        }
+    }
     for slot in end.slots() {
         let Some(ch) = Channel::at(me.domain, slot) else {
             continue;
@@ -237,6 +254,21 @@ pub fn give_up_to_write(fd: usize, why: Reason, vfork: bool) {
     for_good(fd, why, vfork, |me, ch| spiller::wait(me, ch, fd));
 }
 
+/// What the unmatched socket behind `fd` reads is the kernel's for good: another may read it, or it has ended.
+pub fn leaves_unmatched(fd: usize, end: Endpoint, why: Reason, vfork: bool) {
+    let (Some(i), Some(me)) = (end.unmatched(), io::me_or_vfork_child()) else {
+        return;
+    };
+    if let Some(ch) = Channel::at(me.domain, i) {
+        peer::has_outsider(ch);
+        unmatched::is_shared(fd);
+        // It may have been matched a moment ago.
+        if let Some(slot) = fdtable::ask_kernel(fd).and_then(|end| end.reads) {
+            gives_up(&me, fd, slot, why, vfork);
+        }
+    }
+}
+
 /// Hands one direction of the socket behind `fd` back for good.
 pub fn hands_back(fd: usize, slot: Option<usize>, why: Reason) {
     if let (Some(slot), Some(me)) = (slot, io::me()) {
@@ -252,6 +284,7 @@ fn for_good(fd: usize, why: Reason, vfork: bool, then: impl Fn(&Caller, &Channel
     let (Some(end), Some(me)) = (end, me) else {
         return;
     };
+    leaves_unmatched(fd, end, why, vfork);
     for slot in end.slots() {
         if let Some(ch) = gives_up(&me, fd, slot, why, vfork) {
             then(&me, ch);

@@ -3,13 +3,14 @@
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
 //! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
 //! Not here: channels' state. Lookup takes no lock.
-use crate::{attach, family, fifo, message, sets};
+use crate::{attach, cold, family, fifo, message, sets};
 use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNELS_MOST;
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
+use byway_pipe::peer;
 use byway_sys::file::{self, Ident};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 pub const FDS: usize = 65536;
 const UNKNOWN: u32 = 0;
@@ -17,10 +18,16 @@ const PLAIN: u32 = 1;
 // Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one,
 // which is the channel's number (crate pipe, biased_lock.rs), is such an entry plus two, over four.
 
-/// A connected socket: then the slot that it reads from, and the one that it writes to.
+/// A connected socket: then the slot that it reads from, or `NO_SLOT`, and the one that it writes to.
 const SOCKET: u32 = 1 << 30;
 const SLOTS: u32 = 15;
-const _: () = assert!(CHANNELS_MOST <= 1 << SLOTS);
+/// It is not known yet: the end is unmatched (crate pipe, peer.rs).
+const NO_SLOT: u32 = (1 << SLOTS) - 1;
+const _: () = assert!(CHANNELS_MOST < 1 << SLOTS);
+
+/// An end of a connection with a name that has no channel yet: then what cold.rs knows of it.
+pub const COLD: u32 = SOCKET | NO_SLOT;
+pub const COLD_FROM: u32 = SLOTS;
 
 /// An epoll set that this process has made, or one that it has come from by fork: then the generation, whether it is
 /// mixed, and its list plus one, or 0.
@@ -69,16 +76,12 @@ pub struct Endpoint {
 
 impl Endpoint {
     fn of(e: u32) -> Option<Endpoint> {
-        if e & SET != 0 || e <= PLAIN {
+        if e & SET != 0 || e <= PLAIN || is_cold(e) {
             return None;
         }
         if e & SOCKET != 0 {
-            let slot = |e: u32| Some((e & ((1 << SLOTS) - 1)) as usize);
-            return Some(Endpoint {
-                reads: slot(e >> SLOTS),
-                writes: slot(e),
-                is_socket: true,
-            });
+            let slot = |e: u32| Some((e & NO_SLOT) as usize).filter(|i| *i != NO_SLOT as usize);
+            return Some(Endpoint::of_slots(slot(e >> SLOTS), slot(e)));
         }
         let (slot, mode) = ((e as usize - 2) / 4, (e - 2) % 4);
         Some(Endpoint {
@@ -87,15 +90,31 @@ impl Endpoint {
             is_socket: false,
         })
     }
+    /// That of a socket.
+    fn of_slots(reads: Option<usize>, writes: Option<usize>) -> Endpoint {
+        Endpoint {
+            reads,
+            writes,
+            is_socket: true,
+        }
+    }
     fn code(self) -> u32 {
         let Endpoint { reads, writes, .. } = self;
         let slot = reads.or(writes).unwrap_or_default() as u32;
         match (self.is_socket, reads.is_some(), writes) {
-            (true, _, _) => SOCKET | slot << SLOTS | writes.unwrap_or_default() as u32,
+            (true, _, _) => {
+                let [reads, writes] = [reads, writes].map(|i| i.map_or(NO_SLOT, |i| i as u32));
+                SOCKET | reads << SLOTS | writes
+            }
             (false, true, None) => slot * 4 + 2,
             (false, false, _) => slot * 4 + 3,
             (false, true, Some(_)) => slot * 4 + 4,
         }
+    }
+    /// Of a socket that does not know its other end: the slot that it writes to.
+    pub fn unmatched(self) -> Option<usize> {
+        self.writes
+            .filter(|_| self.is_socket && self.reads.is_none())
     }
     /// The one that it writes to, or reads from.
     pub fn side(self, writes: bool) -> Option<usize> {
@@ -120,18 +139,68 @@ pub fn endpoint(fd: usize) -> Option<Endpoint> {
             sets::leaves(fd);
             None
         }
-        e => Endpoint::of(e),
+        e if is_cold(e) => {
+            cold::warms(fd);
+            known_endpoint(fd)
+        }
+        e => now(fd, e),
     }
+}
+
+/// Whether entry `e` is that of a cold end.
+pub fn is_cold(e: u32) -> bool {
+    e & (SET | COLD) == COLD
+}
+
+/// The entry of `fd` becomes what `to` says of it: what it was; `None`: it is not changed.
+pub fn change(fd: usize, to: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
+    let entry = TABLE.get(fd as u32 as usize)?;
+    // ORDER: of calls on a cold end, and of the end's channel, each finds the other (cold.rs).
+    entry.fetch_update(SeqCst, SeqCst, to).ok()
+}
+
+/// The entry of an unmatched end that writes to the channel in slot `i`; `None`: of a descriptor that is not carried.
+pub fn unmatched_entry(i: Option<usize>) -> u32 {
+    i.map_or(PLAIN, |i| Endpoint::of_slots(None, Some(i)).code())
 }
 
 /// The same, as far as it is known already.
 pub fn known_endpoint(fd: usize) -> Option<Endpoint> {
-    Endpoint::of(entry(fd))
+    now(fd as u32 as usize, entry(fd))
 }
 
-/// The channel slot behind `fd`, if it is a carried pipe; of a socket the one that it reads from.
+/// What the entry `e` of `fd` says. An end that was unmatched may be matched by now.
+fn now(fd: usize, e: u32) -> Option<Endpoint> {
+    let end = Endpoint::of(e)?;
+    let Some(i) = end.unmatched() else {
+        return Some(end);
+    };
+    let d = attach::domain()?;
+    let ch = Channel::at(d, i)?;
+    if !peer::is_matched(ch) {
+        return Some(end);
+    }
+    let dev = ch.facts.0.key.dev.load(Relaxed);
+    let both = matched(&d, i, dev, ch.facts.0.key.inode()).unwrap_or(end);
+    if both != end
+        && TABLE[fd]
+            .compare_exchange(e, both.code(), Relaxed, Relaxed)
+            .is_ok()
+    {
+        name(both);
+    }
+    Some(both)
+}
+
+/// Of a socket that is known not to know its other end: the slot that it writes to.
+pub fn unmatched(fd: usize) -> Option<usize> {
+    known_endpoint(fd)?.unmatched()
+}
+
+/// The channel slot behind `fd`, if it is a carried pipe; of a matched socket the one that it reads from.
 pub fn channel(fd: usize) -> Option<usize> {
-    endpoint(fd)?.slots().next()
+    let end = endpoint(fd)?;
+    end.reads.or(end.writes.filter(|_| !end.is_socket))
 }
 
 /// Whether `fd` is known to be a carried socket.
@@ -190,7 +259,8 @@ pub fn is_plain(fd: usize) -> bool {
 
 /// As [`channel`], as far as that is known already.
 pub fn known(fd: usize) -> Option<usize> {
-    known_endpoint(fd)?.slots().next()
+    let end = known_endpoint(fd)?;
+    end.reads.or(end.writes.filter(|_| !end.is_socket))
 }
 
 /// Whether the channel of carried `fd` tells what it may read, or has room to write. A socket's room is the kernel's to
@@ -240,15 +310,20 @@ fn pipe(fd: usize, i: usize) -> Endpoint {
 /// The endpoint of a socket that has channels.
 fn connected(d: &Domain, id: Ident) -> Option<Endpoint> {
     let writes = registry::find(*d, id.dev, id.ino)?;
-    let other = Channel::at(*d, writes).filter(|ch| ch.is_socket())?;
-    let reads = registry::find(*d, id.dev, other.reading_end())?;
-    let is = |ch: &&Channel| ch.is_socket() && ch.reading_end() == id.ino;
+    let ch = Channel::at(*d, writes).filter(|ch| ch.is_socket())?;
+    if peer::is_matched(ch) {
+        return matched(d, writes, id.dev, id.ino);
+    }
+    Some(Endpoint::of_slots(None, Some(writes)))
+}
+
+/// The endpoint of the matched socket (`dev`, `ino`), which writes to the channel in slot `writes`.
+fn matched(d: &Domain, writes: usize, dev: u64, ino: u64) -> Option<Endpoint> {
+    let other = Channel::at(*d, writes)?.reading_end();
+    let reads = registry::find(*d, dev, other)?;
+    let is = |ch: &&Channel| ch.is_socket() && ch.reading_end() == ino;
     Channel::at(*d, reads).filter(is)?;
-    Some(Endpoint {
-        reads: Some(reads),
-        writes: Some(writes),
-        is_socket: true,
-    })
+    Some(Endpoint::of_slots(Some(reads), Some(writes)))
 }
 
 fn ask(fd: usize) -> Option<Endpoint> {
@@ -316,12 +391,13 @@ pub fn leave(fd: usize, i: usize) {
     }
 }
 
-/// Forgets `fd`; true unless it was known to be plain.
+/// Forgets `fd`; true unless it was known to be plain, or cold.
 pub fn forget(fd: usize) -> bool {
     CLOSES.fetch_add(1, Relaxed);
-    TABLE
+    let was = TABLE
         .get(fd as u32 as usize)
-        .is_none_or(|e| e.swap(UNKNOWN, Relaxed) != PLAIN)
+        .map_or(UNKNOWN, |e| e.swap(UNKNOWN, Relaxed));
+    was != PLAIN && !is_cold(was)
 }
 
 /// Forgets every fd from `first` to `last`; true if one was a carried pipe.

@@ -45,14 +45,13 @@ pub fn suspends(f: &mut Frame, args: &[usize]) -> u32 {
     if f.vectors == 0 {
         return RUN;
     }
-    f.want = process::getpid() as usize;
+    f.want = io::maker();
     io::own(f, SUSPENDED)
 }
 
 /// After that call.
 pub fn resumes(f: &Frame) -> u32 {
-    // A child that a handler has made over the call comes here too, and the mark is its parent's.
-    if f.want == process::getpid() as usize {
+    if io::is_made_here(f.want) {
         f.iov[..f.vectors].iter().for_each(|v| exec::resume(v.base));
     }
     DONE
@@ -85,6 +84,11 @@ fn decided(f: &Frame, vfork: bool) {
         nr::IOCTL => {
             // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP; of a socket SIOCOUTQ, SIOCATMARK
             let asks_socket = matches!(a1 as u32, 0x5411 | 0x8905) && fdtable::is_socket(a0);
+            let asks = asks_socket || a1 as u32 as usize == file::FIONREAD;
+            if asks && fdtable::unmatched(a0).is_some() {
+                // All of its bytes are the kernel's.
+                return;
+            }
             if asks_socket || matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
                 exec::give_up(a0, Reason::Control, vfork);
             }

@@ -267,6 +267,20 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     q.fd.set(f.fd as u32 + 1);
 }
 
+/// This process, where a handler could fork over the call that begins: the child returns from that call too, and what was
+/// counted for it is its parent's.
+pub fn maker() -> usize {
+    match HANDLERS.load(Relaxed) {
+        true => byway_sys::process::getpid() as usize,
+        false => 0,
+    }
+}
+
+/// Whether the call that `maker` was asked for is this process's.
+pub fn is_made_here(maker: usize) -> bool {
+    maker == 0 || maker == byway_sys::process::getpid() as usize
+}
+
 /// The caller's own call, to be made by the entry code.
 pub fn own(f: &mut Frame, kind: usize) -> u32 {
     f.sub[0] = f.nr;

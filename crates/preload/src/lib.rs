@@ -10,7 +10,9 @@
 mod access;
 mod asked;
 mod attach;
+mod bits;
 mod class;
+mod cold;
 mod dispatch;
 mod entry;
 mod environment;
@@ -36,6 +38,7 @@ mod sets;
 mod shadow;
 mod sleep;
 mod tls;
+mod unmatched;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

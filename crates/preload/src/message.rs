@@ -7,9 +7,8 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::give_up::{passes_descriptors, suspends};
-use crate::{access, attach, exec, fdtable, io, pins};
+use crate::{access, attach, cold, exec, fdtable, io, pins, unmatched};
 use byway_mem::layout::flags::NO_UNIX;
-use byway_mem::registry;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::Iov;
 use byway_pipe::reason::Reason;
@@ -58,11 +57,6 @@ pub fn pairs(f: &mut Frame) -> u32 {
         && d.header().flags.load(Relaxed) & NO_UNIX == 0
         && let [Some(one), Some(other)] = fds.map(file::identity)
     {
-        for id in [one, other] {
-            if let Some(old) = registry::find(d, id.dev, id.ino) {
-                registry::release(d, old);
-            }
-        }
         birth::pair_born(d, one, other, attach::run());
     }
     DONE
@@ -70,14 +64,23 @@ pub fn pairs(f: &mut Frame) -> u32 {
 
 /// send(2), recv(2) and their forms, if `f` is on a carried socket.
 pub fn begin(f: &mut Frame) -> Option<u32> {
+    if let Some(does) = cold::call(f) {
+        return Some(does);
+    }
     let end = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket)?;
     let writes = matches!(f.nr, nr::SENDTO | nr::SENDMSG);
     let carried = match f.nr {
         nr::SENDTO | nr::RECVFROM => takes_buffer(f, writes),
         _ => takes_message(f, writes),
     };
-    let slot = end.side(writes).filter(|_| carried);
-    let Some(i) = slot else {
+    let mut slot = end.side(writes);
+    if let (None, Some(i)) = (slot, end.unmatched()) {
+        if let Some(does) = unmatched::reads(f, i) {
+            return Some(does);
+        }
+        slot = fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes));
+    }
+    let Some(i) = slot.filter(|_| carried) else {
         let does = suspends(f, &[0]);
         let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));
         if let (nr::SENDMSG, Some(ch)) = (f.nr, ch) {
@@ -144,6 +147,9 @@ pub fn shuts(f: &Frame) -> u32 {
         for slot in [end.reads.filter(|_| reads), end.writes.filter(|_| writes)] {
             exec::hands_back(f.args[0], slot, Reason::Control);
         }
+        if reads {
+            exec::leaves_unmatched(f.args[0], end, Reason::Control, false);
+        }
     }
     RUN
 }
@@ -157,11 +163,17 @@ pub fn sets_option(f: &mut Frame) -> u32 {
     const SIZES: [u32; 2] = [7, 32];
     let [fd, level, option, ..] = f.args;
     let is_socket = fdtable::endpoint(fd).is_some_and(|e| e.is_socket);
-    if !is_socket || level as u32 as usize != SOL_SOCKET || ALIKE.contains(&(option as u32)) {
+    if level as u32 as usize != SOL_SOCKET || ALIKE.contains(&(option as u32)) {
         return RUN;
     }
-    if SIZES.contains(&(option as u32)) {
-        return suspends(f, &[0]);
+    match (is_socket, SIZES.contains(&(option as u32))) {
+        (true, true) => return suspends(f, &[0]),
+        (false, true) => return RUN,
+        (false, false) => {
+            unmatched::has_option(fd);
+            return RUN;
+        }
+        (true, false) => {}
     }
     exec::give_up_to_write(fd, Reason::Control, false);
     RUN
@@ -218,10 +230,16 @@ pub fn gives_up_all(vfork: bool) {
 /// Before descriptor `fd` is closed: what its rings hold is the kernel's to deliver, or to answer for.
 pub fn closes(fd: usize) {
     pins::closes(fd);
+    let ends = unmatched::closes(fd);
     if USED.load(Relaxed)
         && let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket)
+        && let Some(me) = io::me()
     {
-        io::me().iter().for_each(|me| empties(me, fd, end));
+        match ends {
+            // What the rings have as memory is free at once.
+            true => end.slots().for_each(|i| ends_with(&me, fd, i)),
+            false => empties(&me, fd, end),
+        }
     }
 }
 
@@ -230,6 +248,13 @@ pub fn closes_all(first: usize, last: usize) {
     pins::closes_all(first, last);
     if USED.load(Relaxed) {
         (first..=last.min(fdtable::FDS - 1)).for_each(closes);
+    }
+}
+
+/// The end behind `fd`, which nobody else has, goes.
+fn ends_with(me: &Caller, fd: usize, i: usize) {
+    if let Some(ch) = Channel::at(me.domain, i).filter(|ch| !ch.tail().closed()) {
+        handback::hand_back(me, ch, fd, true, Reason::Cold);
     }
 }
 

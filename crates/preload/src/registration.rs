@@ -26,6 +26,8 @@ pub struct Entry {
     /// EPOLLET, and not EPOLLONESHOT.
     pub edge: bool,
     pub is_socket: bool,
+    /// Of a socket that does not know its other end: `slot` is that which it writes to.
+    pub unmatched: bool,
     /// EPOLLONESHOT: what is true of it the kernel tells, and then disables it.
     pub once: bool,
     /// It has been told, so the kernel has disabled it.
@@ -73,6 +75,7 @@ impl Entry {
             // LINUX epoll_ctl(2): one that is told once is by edge and by level the same.
             edge: events & EPOLLET != 0 && !once,
             is_socket: fdtable::is_socket(fd),
+            unmatched: fdtable::unmatched(fd).is_some(),
             once,
             off: false,
             sure: true,
@@ -137,8 +140,15 @@ impl Entry {
         self.hidden == 0 && !self.unread && self.looks >= IDLE_AFTER && self.asks(asked::OUT) == 0
     }
 
+    /// The channel that it tells of; `None`: it is unmatched.
     pub fn channel(&self, me: &Caller) -> Option<&'static Channel> {
-        Channel::at(me.domain, self.slot as usize)
+        Channel::at(me.domain, self.slot as usize).filter(|_| !self.unmatched)
+    }
+
+    /// The slot that an unmatched socket reads from, if it is matched by now.
+    pub fn match_found(&self) -> Option<usize> {
+        let end = fdtable::known_endpoint(self.fd as usize).filter(|_| self.unmatched)?;
+        end.reads
     }
 
     /// What is true of it and asked for, and what the kernel does not tell of its descriptor. A writer without room finds

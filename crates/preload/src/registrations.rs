@@ -13,7 +13,7 @@
 //! unsafe: reaches into its own memory, below the number of registrations.
 //! Not here: one registration alone (registration.rs); which sets there are, and epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
 use crate::registration::Entry;
-use crate::{asked, exec, fdtable, message, sets};
+use crate::{asked, exec, fdtable, message, sets, unmatched};
 use byway_pipe::channel::Channel;
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{self, Sight};
@@ -280,10 +280,11 @@ impl List {
         let e = &mut self.all()[k];
         e.looks = 0;
         e.calm = false;
-        if core::mem::take(&mut e.armed)
-            && let Some(ch) = e.channel(me)
-        {
-            ready::disarm(me, ch);
+        if core::mem::take(&mut e.armed) {
+            match e.channel(me) {
+                Some(ch) => ready::disarm(me, ch),
+                None => unmatched::leaves(e.slot as usize),
+            }
         }
         k
     }
@@ -306,6 +307,9 @@ impl List {
     pub fn look(&mut self, me: &Caller) -> bool {
         let mut any = false;
         for k in (0..self.hot).rev() {
+            if !self.is_told_by_channel(me, k) {
+                continue;
+            }
             let e = &mut self.all()[k];
             // Of one that is armed, for another thread, the kernel tells.
             e.hidden = if e.armed { 0 } else { e.look(me) };
@@ -321,6 +325,27 @@ impl List {
         any
     }
 
+    /// Whether the channel of registration `k` is known: then it tells of it. Of an unmatched socket the kernel tells all.
+    fn is_told_by_channel(&mut self, me: &Caller, k: usize) -> bool {
+        let e = self.all()[k];
+        let Some(slot) = e.match_found().filter(|_| !e.armed) else {
+            return !e.unmatched;
+        };
+        let mut matched = e;
+        (matched.unmatched, matched.slot) = (false, slot as u32);
+        if sets::reads_alone(&matched) {
+            matched.begin(me);
+            sets::attends(e.fd as usize, false);
+            self.all()[k] = matched;
+            return true;
+        }
+        // Another set has the same end.
+        let e = self.take(me, k);
+        exec::give_up(e.fd as usize, Reason::Readiness, false);
+        self.mixed = true;
+        false
+    }
+
     /// The hot registration in place `k` is idle from now on, if it is armed.
     fn idles(&mut self, k: usize) {
         let e = self.all()[k];
@@ -334,6 +359,9 @@ impl List {
 
     /// Looks at registration `k` alone.
     pub fn look_at(&mut self, me: &Caller, k: usize) -> u32 {
+        if !self.is_told_by_channel(me, k) {
+            return 0;
+        }
         self.all()[k].look(me)
     }
 
@@ -341,7 +369,8 @@ impl List {
     /// False: something is there by now, and nothing is armed but for others that sleep.
     pub fn arm_all(&mut self, me: &Caller, asked: bool) -> bool {
         for k in (0..self.hot).rev() {
-            if self.all()[k].channel(me).is_none_or(Channel::is_kernels) {
+            let e = self.all()[k];
+            if !e.unmatched && e.channel(me).is_none_or(Channel::is_kernels) {
                 self.forget(k);
                 self.mixed = true;
             } else if !self.arm(me, k, asked) {
@@ -356,6 +385,14 @@ impl List {
 
     /// Arms the hot registration in place `k`, if it asks for something to read. False: there is something.
     pub fn arm(&mut self, me: &Caller, k: usize, asked: bool) -> bool {
+        let e = self.all()[k];
+        if e.unmatched && !e.armed && e.reads() {
+            let counted = unmatched::enters(e.slot as usize);
+            self.all()[k].armed = counted;
+            if counted || !self.is_told_by_channel(me, k) {
+                return true;
+            }
+        }
         let e = self.all()[k];
         let Some(ch) = e.channel(me) else { return true };
         if e.armed || e.asks(asked::IN) == 0 {
@@ -399,6 +436,9 @@ impl List {
         }
         let stays = shares == Shares::Again && e.owed && e.head == head;
         (e.owed, e.head) = (shares != Shares::No && !stays, head);
+        if e.owed {
+            sets::attends(e.fd as usize, true);
+        }
         e.owed
     }
 
@@ -511,7 +551,7 @@ impl List {
             let ch = e.channel(me);
             let told = ch.is_none_or(ready::is_told);
             let is_fifo = ch.is_some_and(Channel::is_fifo);
-            if e.once && !is_fifo || !told && e.rests() && !is_fifo {
+            if e.unmatched || e.once && !is_fifo || !told && e.rests() && !is_fifo {
                 self.idles(k);
             } else if self.waiters > 0 {
                 if told && e.edge {
@@ -530,7 +570,7 @@ impl List {
             return None;
         }
         let mut readers = self.hot().iter().filter(|e| e.asks(asked::IN) != 0);
-        let one = readers.next()?;
+        let one = readers.next().filter(|e| !e.unmatched)?;
         readers.next().is_none().then_some(one.slot as usize)
     }
 
@@ -539,7 +579,8 @@ impl List {
         while let Some(k) = self.n.checked_sub(1) {
             let e = self.take(me, k);
             // Of what a child inherits it may have closed some.
-            if fdtable::channel(e.fd as usize) == Some(e.slot as usize) {
+            let end = fdtable::endpoint(e.fd as usize);
+            if end.is_some_and(|end| end.slots().any(|i| i == e.slot as usize)) {
                 exec::give_up(e.fd as usize, Reason::Readiness, false);
             }
         }

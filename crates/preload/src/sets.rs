@@ -10,7 +10,7 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
-use crate::{access, asked, exec, family, fdtable, io, tls};
+use crate::{access, asked, exec, family, fdtable, io, tls, unmatched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -48,8 +48,11 @@ static ALL: [Set; SETS] = [const {
 
 /// Threads that sleep in calls for sets with carried pipes.
 pub static SLEEPERS: AtomicU32 = AtomicU32::new(0);
-/// Of each descriptor the list that has it, plus one.
+/// Of each descriptor the list that has it, plus one, and `ATTENDS`.
 static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::FDS];
+/// A read of the descriptor is to look at its registration, armed or not.
+const ATTENDS: u8 = 1 << 7;
+const _: () = assert!(SETS < ATTENDS as usize);
 /// A bit for each channel whose read end is on a list: its reader is armed for one set.
 static READ: [AtomicU64; CHANNELS_MOST / 64] = [const { AtomicU64::new(0) }; CHANNELS_MOST / 64];
 
@@ -113,29 +116,39 @@ fn is_listed(fd: usize) -> bool {
 
 /// Registration `e` goes on list `i`. False: it, or another of the same read end, is on one.
 fn lists(i: usize, e: &Entry) -> bool {
-    let (word, bit) = (&READ[e.slot as usize / 64], 1 << (e.slot % 64));
-    let reads = e.reads();
-    if LISTED[e.fd as usize].load(Relaxed) != 0 || reads && word.load(Relaxed) & bit != 0 {
+    if LISTED[e.fd as usize].load(Relaxed) != 0 || !reads_alone(e) {
         return false;
     }
-    if reads {
-        word.fetch_or(bit, Relaxed);
-    }
-    LISTED[e.fd as usize].store(i as u8 + 1, Relaxed);
+    let attends = if e.once || e.unmatched { ATTENDS } else { 0 };
+    LISTED[e.fd as usize].store((i as u8 + 1) | attends, Relaxed);
     true
+}
+
+/// From now on a read of `fd`, which is on a list, is to look at its registration, or only where it is armed.
+pub fn attends(fd: usize, always: bool) {
+    match always {
+        true => LISTED[fd].fetch_or(ATTENDS, Relaxed),
+        false => LISTED[fd].fetch_and(!ATTENDS, Relaxed),
+    };
+}
+
+/// The read end of registration `e`, if that asks for bytes, is on its list. False: another list has it.
+pub fn reads_alone(e: &Entry) -> bool {
+    let (word, bit) = (&READ[e.slot as usize / 64], 1 << (e.slot % 64));
+    !e.reads() || e.unmatched || word.fetch_or(bit, Relaxed) & bit == 0
 }
 
 /// Registration `e` has left its list.
 pub fn unlists(e: &Entry) {
     LISTED[e.fd as usize].store(0, Relaxed);
-    if e.reads() {
+    if e.reads() && !e.unmatched {
         READ[e.slot as usize / 64].fetch_and(!(1 << (e.slot % 64)), Relaxed);
     }
 }
 
 /// The list that has `fd`, under its lock.
 fn of_descriptor(me: &Caller, fd: usize) -> Option<(Locked, usize)> {
-    let i = LISTED.get(fd)?.load(Relaxed).checked_sub(1)?;
+    let i = (LISTED.get(fd)?.load(Relaxed) & !ATTENDS).checked_sub(1)?;
     let list = lock(me, i.into()).filter(|l| l.numbers.one().is_some())?;
     let k = list.place(fd)?;
     Some((list, k))
@@ -150,16 +163,31 @@ fn is_ours(list: &Locked) -> bool {
 /// be told of it, the reader is a second one. True: `has_read` comes after the read.
 pub fn reads(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if is_listed(fd)
+        && (ch.tail().sleepers() > 0 || LISTED[fd].load(Relaxed) & ATTENDS != 0)
         && let Some((mut list, k)) = of_descriptor(me, fd)
         && is_ours(&list)
     {
         let e = list.all()[k];
-        if (list.waiters == 0 || e.off) && ch.tail().sleepers() > 0 {
+        // One that is unmatched on the list may have been matched since.
+        let armed = e.unmatched || ch.tail().sleepers() > 0;
+        if (list.waiters == 0 || e.off) && armed {
             list.wake(me, k);
         }
         return e.once || e.owed;
     }
     false
+}
+
+/// `fd`, a socket that does not know its other end, is about to be read: it is armed no longer, if nobody waits for its set.
+pub fn reads_unmatched(fd: usize) {
+    if is_listed(fd)
+        && let Some(me) = io::me()
+        && let Some((mut list, k)) = of_descriptor(&me, fd)
+        && is_ours(&list)
+        && list.waiters == 0
+    {
+        list.wake(&me, k);
+    }
 }
 
 /// `fd` was read, and others sleep that are to be told of it: the kernel tells them of what comes, and once of what is left.
@@ -279,7 +307,9 @@ pub fn changes(f: &mut Frame) -> u32 {
     leaves(fd);
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
-    let Some(slot) = fdtable::channel(fd) else {
+    let end = fdtable::endpoint(fd);
+    let Some(slot) = end.and_then(|end| end.reads.or(end.writes)) else {
+        unmatched::is_watched(fd);
         mixes(set);
         return RUN;
     };
@@ -317,6 +347,7 @@ fn carries(
 ) -> Option<isize> {
     let [set, _, fd, ..] = f.args;
     let [reads, writes] = [false, true].map(|writes| fdtable::fits(fd, writes));
+    let reads = reads || fdtable::unmatched(fd).is_some();
     if !matches!(op, ADD | MOD) || (reads && writes) || !access::allowed(at, 12, false) {
         return None;
     }
@@ -339,7 +370,7 @@ fn carries(
     list.judge(&me, &mut e, was);
     let was = was.map(|(e, _)| e);
     let is_fifo = Channel::at(me.domain, slot).is_none_or(Channel::is_fifo);
-    let known = events & EPOLLEXCLUSIVE == 0 && !(e.once && is_fifo);
+    let known = events & EPOLLEXCLUSIVE == 0 && !(e.once && (is_fifo || e.unmatched));
     let fits = known && list.numbers.has(set) && fd < fdtable::FDS;
     if !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;

@@ -8,7 +8,7 @@
 //! its next byte or room comes by the kernel lane. So its answer is the caller's.
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{asked, fdtable, io, ready, sets};
+use crate::{asked, fdtable, io, ready, sets, unmatched};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
@@ -21,6 +21,8 @@ pub const SLEEP: usize = 22;
 const MOST: usize = 64;
 /// Their slots, which are remembered where other calls have their buffers.
 type Slots = [u32; MOST];
+/// In a slot: that which an unmatched socket writes to.
+const UNMATCHED: u32 = 1 << 16;
 const _: () = assert!(size_of::<Slots>() <= size_of::<[Iov; VECTORS]>());
 
 pub enum Begun {
@@ -51,6 +53,8 @@ pub fn begin(f: &mut Frame) -> Begun {
         }
         if let Some((me, ch, slot)) = ready::channel(fd) {
             begun = list.add(&me, ch, slot as u32, fd, events, only == Some(fd));
+        } else if let Some(slot) = fdtable::unmatched(fd) {
+            begun = list.add_unmatched(slot as u32, fd);
         }
         matches!(begun, Begun::Waits(_))
     });
@@ -59,6 +63,7 @@ pub fn begin(f: &mut Frame) -> Begun {
             // SAFETY: both are integers without padding, and the one is as long as the other at least.
             unsafe { (&raw mut f.iov).cast::<Slots>().write(list.slots) };
             f.vectors = list.n;
+            f.want = io::maker();
             return Begun::Waits(io::own(f, SLEEP));
         }
         Begun::Waits(_) if known => return begun,
@@ -72,6 +77,9 @@ pub fn begin(f: &mut Frame) -> Begun {
 
 /// After the caller's own call.
 pub fn end(f: &mut Frame) -> u32 {
+    if !io::is_made_here(f.want) {
+        return DONE;
+    }
     // SAFETY: `begin` has written it.
     let slots = unsafe { (&raw const f.iov).cast::<Slots>().read() };
     List {
@@ -145,9 +153,31 @@ impl List {
         Begun::Waits(RUN)
     }
 
+    /// A socket that does not know its other end.
+    fn add_unmatched(&mut self, slot: u32, fd: usize) -> Begun {
+        if self.slots[..self.n].contains(&(slot | UNMATCHED)) {
+            return Begun::Waits(RUN);
+        }
+        if self.n == MOST {
+            return Begun::No;
+        }
+        sets::reads_unmatched(fd);
+        if !unmatched::enters(slot as usize) {
+            // It does by now: the call begins anew.
+            return Begun::Ready;
+        }
+        self.slots[self.n] = slot | UNMATCHED;
+        self.n += 1;
+        Begun::Waits(RUN)
+    }
+
     fn disarm(&self) {
         let Some(me) = io::me() else { return };
         for &slot in &self.slots[..self.n] {
+            if slot & UNMATCHED != 0 {
+                unmatched::leaves((slot & !UNMATCHED) as usize);
+                continue;
+            }
             if let Some(ch) = Channel::at(me.domain, slot as usize) {
                 disarm(&me, ch);
             }

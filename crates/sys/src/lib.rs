@@ -8,6 +8,7 @@
 pub mod barrier;
 pub mod cached;
 pub mod clock;
+pub mod diag;
 pub mod errno;
 pub mod file;
 pub mod group;

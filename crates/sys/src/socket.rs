@@ -82,6 +82,27 @@ pub fn unread(fd: usize) -> usize {
     }
 }
 
+/// Whether `fd` is a UNIX socket.
+pub fn is_unix(fd: usize) -> bool {
+    const SO_DOMAIN: usize = 39;
+    option(fd, SO_DOMAIN) == Some(AF_UNIX as i32)
+}
+
+/// Whether `fd` is a stream socket.
+pub fn is_stream(fd: usize) -> bool {
+    const SO_TYPE: usize = 3;
+    option(fd, SO_TYPE) == Some(SOCK_STREAM as i32)
+}
+
+/// Whether messages tell of their senders to `fd`: SO_PASSCRED, SO_PASSSEC, SO_PASSPIDFD.
+///
+/// LINUX unix(7): an accepted socket has these of its listener.
+pub fn passes_credentials(fd: usize) -> bool {
+    [16, 34, 76]
+        .into_iter()
+        .any(|o| option(fd, o).unwrap_or(0) != 0)
+}
+
 /// Bytes of memory that what is sent by `fd` may take in the kernel; 0 where the kernel does not say.
 pub fn send_buffer(fd: usize) -> usize {
     option(fd, SO_SNDBUF).map_or(0, |n| n.max(0) as usize)

@@ -41,12 +41,16 @@ pub mod nr {
     pub const NANOSLEEP: usize = 35;
     pub const GETPID: usize = 39;
     pub const SENDFILE: usize = 40;
+    pub const SOCKET: usize = 41;
+    pub const CONNECT: usize = 42;
+    pub const ACCEPT: usize = 43;
     pub const SENDTO: usize = 44;
     pub const RECVFROM: usize = 45;
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
     pub const SHUTDOWN: usize = 48;
     pub const SOCKETPAIR: usize = 53;
+    pub const ACCEPT4: usize = 288;
     pub const SETSOCKOPT: usize = 54;
     pub const GETSOCKOPT: usize = 55;
     pub const CLONE: usize = 56;

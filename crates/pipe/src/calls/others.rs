@@ -6,7 +6,7 @@
 /// They take a descriptor, and leave a pipe's bytes and its readiness alone, or refuse it.
 #[rustfmt::skip]
 pub const LEAVE_ALONE: &[(usize, &str)] = &[
-    (5, "fstat"), (8, "lseek"), (17, "pread64"), (18, "pwrite64"), (42, "connect"), (43, "accept"),
+    (5, "fstat"), (8, "lseek"), (17, "pread64"), (18, "pwrite64"),
     (49, "bind"), (50, "listen"), (51, "getsockname"), (52, "getpeername"), (73, "flock"), (74, "fsync"),
     (75, "fdatasync"), (77, "ftruncate"), (78, "getdents"), (81, "fchdir"), (91, "fchmod"), (93, "fchown"),
     (138, "fstatfs"), (187, "readahead"), (190, "fsetxattr"), (193, "fgetxattr"), (196, "flistxattr"),
@@ -15,7 +15,7 @@ pub const LEAVE_ALONE: &[(usize, &str)] = &[
     (260, "fchownat"), (261, "futimesat"), (262, "newfstatat"), (263, "unlinkat"),
     (264, "renameat"), (265, "linkat"), (266, "symlinkat"), (267, "readlinkat"), (268, "fchmodat"),
     (269, "faccessat"), (277, "sync_file_range"), (280, "utimensat"), (282, "signalfd"),
-    (285, "fallocate"), (286, "timerfd_settime"), (287, "timerfd_gettime"), (288, "accept4"), (289, "signalfd4"),
+    (285, "fallocate"), (286, "timerfd_settime"), (287, "timerfd_gettime"), (289, "signalfd4"),
     (295, "preadv"), (296, "pwritev"), (298, "perf_event_open"), (301, "fanotify_mark"),
     (303, "name_to_handle_at"), (304, "open_by_handle_at"), (306, "syncfs"), (312, "kcmp"), (313, "finit_module"),
     (316, "renameat2"), (320, "kexec_file_load"), (321, "bpf"), (326, "copy_file_range"), (332, "statx"),

@@ -1,0 +1,152 @@
+//! The two ends of a connection of sockets with names: how each finds the other.
+//!
+//! ```text
+//! connect, accept --> each end has its channel, and knows of no other: unmatched
+//!   --> its traffic is worth a ring: the kernel names the other end --> both are matched, for the life of the connection
+//! ```
+//! Nothing is asked at connect or accept, so that a short connection pays next to nothing. Until both are matched all
+//! bytes are the kernel's. A call at an unmatched end may sleep, and the channel that it reads from cannot count it. So
+//! the end counts it itself.
+//!
+//! Invariant: a ring opens only where both ends are matched and no such call is under way at the end that reads: each later
+//! one knows its channel. An end that an outsider may have counts one call for good.
+//! Not here: sockets of socketpair(2), which are matched from the start (birth.rs).
+use crate::channel::Channel;
+use crate::reason::Reason;
+use crate::{Caller, policy};
+use byway_mem::domain::Domain;
+use byway_mem::registry;
+use byway_sys::{diag, process};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// In place of the other end's inode number: none is known, or the end is closed.
+const NONE: u64 = 0;
+const GONE: u64 = u64::MAX;
+/// In `unmatched_calls`: an outsider may read from the end.
+const OUTSIDER: u32 = 1 << 31;
+/// Writes of the kernel's that make it worth to ask for the other end.
+pub const WORTH: u32 = 64;
+
+/// Whether the end that writes to `ch` knows the other.
+pub fn is_matched(ch: &Channel) -> bool {
+    // ORDER: after the count of a call (`enters`), or of no consequence.
+    !matches!(ch.writer.0.born.load(SeqCst), NONE | GONE)
+}
+
+/// A call that may sleep begins at the unmatched end that writes to `ch`. False: it is matched by now.
+pub fn enters(ch: &Channel) -> bool {
+    // ORDER: the count comes before the look, as the match comes before the look at the count (`is_known`).
+    ch.writer.0.unmatched_calls.fetch_add(1, SeqCst);
+    let unmatched = !is_matched(ch);
+    if !unmatched {
+        leaves(ch);
+    }
+    unmatched
+}
+
+/// That call has ended.
+pub fn leaves(ch: &Channel) {
+    ch.writer.0.unmatched_calls.fetch_sub(1, SeqCst);
+}
+
+/// The end that writes to `ch` gets a holder that takes no part: what it reads is the kernel's for good.
+pub fn has_outsider(ch: &Channel) {
+    // ORDER: before the look whether it is matched, for then the other channel is handed back.
+    ch.writer.0.unmatched_calls.fetch_or(OUTSIDER, SeqCst);
+}
+
+/// The end that writes to `ch` comes into being. Calls that are still counted are of threads that have not seen the end of
+/// the one before.
+pub(crate) fn begins(ch: &Channel) {
+    ch.writer.0.unmatched_calls.fetch_and(!OUTSIDER, Relaxed);
+}
+
+/// Nobody has an end of `ch` any more.
+pub fn ends(ch: &Channel) {
+    ch.writer.0.unmatched_calls.store(0, Relaxed);
+}
+
+/// The unmatched end that writes to the channel in slot `i` is closed, and nobody else has it: frees the slot.
+pub fn closes(d: Domain, i: usize) {
+    let Some(ch) = Channel::at(d, i) else { return };
+    // ORDER: from then on nobody matches it.
+    let unmatched = ch
+        .writer
+        .0
+        .born
+        .compare_exchange(NONE, GONE, SeqCst, Relaxed);
+    let calls = &ch.writer.0.unmatched_calls;
+    if unmatched.is_ok() && calls.load(SeqCst) == 0 && ch.is_socket() && ch.tail().closed() {
+        registry::release(d, i);
+    }
+}
+
+/// Under the lock of `ch`, whose traffic is worth a ring: whether its ring may open. Looks for the other end, if that is not
+/// known.
+pub(crate) fn is_ready(me: &Caller, ch: &Channel) -> bool {
+    if !is_matched(ch) && !matches(me, ch) {
+        ch.used_by(process::name(), true);
+        policy::open_later(ch, Reason::OtherEnd);
+        return false;
+    }
+    let dev = ch.facts.0.key.dev.load(Relaxed);
+    let reader = registry::find(me.domain, dev, ch.reading_end());
+    let Some(reader) = reader.and_then(|i| Channel::at(me.domain, i)) else {
+        ch.keep_closed();
+        return false;
+    };
+    // ORDER: after the match: a call that is not counted by now sees it.
+    match reader.writer.0.unmatched_calls.load(SeqCst) {
+        0 => true,
+        OUTSIDER.. => {
+            ch.keep_closed();
+            false
+        }
+        _ => {
+            policy::ask_soon(&ch.writer);
+            false
+        }
+    }
+}
+
+/// Asks the kernel for the other end, and matches both. False: it has none yet, or it takes no part.
+///
+/// LINUX sock_diag(7): the inode numbers of the two ends of a connection, which never changes them.
+fn matches(me: &Caller, ch: &Channel) -> bool {
+    let (key, d) = (&ch.facts.0.key, me.domain);
+    let (dev, own) = (key.dev.load(Relaxed), key.inode());
+    // An inherited filter may end the process for such a call.
+    if process::is_filtered() {
+        return false;
+    }
+    let Some(other) = diag::peer(own as u32).map(u64::from) else {
+        return false;
+    };
+    let slot = registry::find(d, dev, other).and_then(|i| Channel::at(d, i));
+    let Some(far) = slot.filter(|far| far.is_socket()) else {
+        return false;
+    };
+    let tell = |ch: &Channel, other: u64| {
+        // ORDER: before a look at the calls that are counted (`is_ready`).
+        let was = ch
+            .writer
+            .0
+            .born
+            .compare_exchange(NONE, other, SeqCst, SeqCst);
+        was.is_ok() || was == Err(other)
+    };
+    if !tell(far, own) {
+        return false;
+    }
+    if !far.facts.0.key.is(dev, other) {
+        // It was closed meanwhile, and the slot is another's.
+        let _ = far
+            .writer
+            .0
+            .born
+            .compare_exchange(own, NONE, SeqCst, Relaxed);
+        return false;
+    }
+    ch.facts.0.why.store(Reason::Cold as u8, Relaxed);
+    tell(ch, other)
+}

@@ -1,0 +1,150 @@
+//! An end of a connection with a name before it has a channel: its calls are counted in the table of descriptors, so that a short
+//! connection costs next to nothing.
+//!
+//! ```text
+//! connect, accept --> cold --> some calls, or one that may share it or wait for it among others --> unmatched (unmatched.rs)
+//! ```
+//! Invariant: this process alone has a cold end, by one number. It gets a channel while no call that moves bytes is under way
+//! on it: the channel could not count that one. An end that cannot wait for this has none for good.
+//! Not here: what becomes of it then.
+use crate::bits::Bits;
+use crate::entry::{DONE, Frame};
+use crate::fdtable::{COLD, COLD_FROM};
+use crate::{attach, fdtable, give_up, io, message, unmatched};
+use byway_pipe::lock::Patience;
+use byway_pipe::{birth, peer};
+use byway_sys::syscall::nr;
+use byway_sys::{file, socket};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// In `Frame::kind`.
+pub const CALL: usize = 30;
+/// So many calls run before an end has a channel.
+const FEW: u32 = 8;
+
+/// In a cold end's entry: the calls under way, those that were made, and which of the ends that had the number this is.
+const FIELD: u32 = 31;
+const UNDER_WAY: u32 = 1 << COLD_FROM;
+const MADE: u32 = UNDER_WAY << 5;
+const WHICH: u32 = MADE << 5;
+
+fn under_way(e: u32) -> u32 {
+    (e / UNDER_WAY) & FIELD
+}
+fn made(e: u32) -> u32 {
+    (e / MADE) & FIELD
+}
+fn which(e: u32) -> u32 {
+    (e / WHICH) & FIELD
+}
+
+/// The cold ends of this process.
+static ENDS: Bits = Bits::new();
+
+/// `fd` is one from now on.
+pub fn begins(fd: usize) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let which = COUNT.fetch_add(1, Relaxed) & FIELD;
+    fdtable::change(fd, |_| Some(COLD + which * WHICH));
+    ENDS.add(fd);
+}
+
+/// This process gets children, which have its descriptors.
+pub fn forks() {
+    ENDS.each(warms);
+}
+
+/// `fd` gets one more number, or another holder.
+pub fn is_shared(fd: usize) {
+    if ENDS.has(fd) {
+        warms(fd);
+    }
+}
+
+/// `fd` is about to be closed.
+pub fn closes(fd: usize) {
+    ENDS.take(fd);
+}
+
+/// The thread that gives an end its channel.
+static WARMING: AtomicU32 = AtomicU32::new(0);
+
+/// A forked child begins, with one thread.
+pub fn enter_child() {
+    WARMING.store(0, Relaxed);
+}
+
+/// The cold end `fd` gets a channel, if it is of a kind that may have one.
+pub fn warms(fd: usize) {
+    let Some(me) = io::me() else { return };
+    let _signals = me.hold_signals();
+    let mut patience = Patience::new();
+    // ORDER: what the owner before has done is seen.
+    while WARMING
+        .compare_exchange(0, me.tid, Acquire, Relaxed)
+        .is_err()
+    {
+        patience.wait(me.cpus);
+    }
+    if ENDS.take(fd) {
+        goes_warm(fd);
+    }
+    // ORDER: what was done comes before the next owner.
+    WARMING.store(0, Release);
+}
+
+fn goes_warm(fd: usize) {
+    let is_async = || file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_ASYNC != 0;
+    let slot = || {
+        let (d, id) = (attach::domain()?, file::identity(fd)?);
+        birth::end_born(d, id, attach::run())
+    };
+    let slot = match socket::is_stream(fd) && !is_async() {
+        true => slot(),
+        false => None,
+    };
+    unmatched::is_alone(fd);
+    message::uses();
+    if slot.is_none() || !goes(fd, slot) {
+        // Another thread is in a call that nobody could count.
+        goes(fd, None);
+        unmatched::is_shared(fd);
+        if let (Some(d), Some(i)) = (attach::domain(), slot) {
+            peer::closes(d, i);
+        }
+    }
+}
+
+/// The cold end `fd` gets the channel in slot `i`, or none for good. False: a call is under way.
+fn goes(fd: usize, i: Option<usize>) -> bool {
+    let to = fdtable::unmatched_entry(i);
+    let goes = |e| (fdtable::is_cold(e) && (i.is_none() || under_way(e) == 0)).then_some(to);
+    fdtable::change(fd, goes).is_some()
+}
+
+/// A call that moves bytes, on a cold end; `None`: that is none, or it shall have a channel.
+pub fn call(f: &mut Frame) -> Option<u32> {
+    let begins = |e: u32| {
+        let counts = made(e) < FEW;
+        let may = fdtable::is_cold(e) && (counts || under_way(e) > 0) && under_way(e) < FIELD;
+        may.then(|| e + UNDER_WAY + if counts { MADE } else { 0 })
+    };
+    let which = which(fdtable::change(f.args[0], begins)?);
+    if f.nr == nr::SENDMSG {
+        give_up::passes_descriptors(f);
+    }
+    f.chan = which as usize;
+    f.want = io::maker();
+    Some(io::own(f, CALL))
+}
+
+/// After that call.
+pub fn ended(f: &Frame) -> u32 {
+    // The number may be another end's by now.
+    let same = |e: u32| fdtable::is_cold(e) && which(e) == f.chan as u32 && under_way(e) > 0;
+    if io::is_made_here(f.want) {
+        fdtable::change(f.args[0], |e| same(e).then(|| e - UNDER_WAY));
+    }
+    DONE
+}
