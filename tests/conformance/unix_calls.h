@@ -1,5 +1,5 @@
 /* Shared by the unix_*.c programs, which include it: a UNIX connection between two processes, and the other process, which
- * runs the tasks that it is told. The connection is hot: each side has read 512 KiB of the other, in 128 writes. The modes say
+ * runs the tasks that it is told. The connection is hot: each side has read 1 MiB of the other, in 256 writes. The modes say
  * how it was made; a program may name others in MODES:
  *   NAME/pair      socketpair(2), inherited by the other process
  *   NAME/path      the other process connects to a named path; this one accepts
@@ -15,7 +15,7 @@
 #include <linux/sockios.h>
 #include <sys/prctl.h>
 #include <sys/un.h>
-enum { HOT = 128 << 10, WARM = 512 << 10, PIECE = 4096, LINKS = 64 };
+enum { HOT = 128 << 10, WARM = 1 << 20, PIECE = 4096, LINKS = 64 };
 /* One connection as this process has it: its end, and how far it has written and read. */
 static struct link {
     int fd;

@@ -4,7 +4,7 @@
 #define MODES "path", "abstract"
 #include "unix_calls.h"
 #include "epoll_calls.h"
-enum { MUCH = 400000, LONG = 700 };
+enum { MUCH = 1600000, LONG = 700 };
 static int L; /* the listener */
 static struct sockaddr_un A;
 static socklen_t SIZE;
@@ -209,7 +209,7 @@ static void added_before(void) {
         IS(connect(fd, (void *)&A, SIZE), 0);
         for (long in = 0; in < MUCH; in += now_there(fd, in)) {
             IS(epoll_wait(e, &v, 1, -1), 1);
-            if (in < 100000) write_all(fd, at(0), 1);
+            if (in < 200000) write_all(fd, at(0), 1);
         }
         _exit(0);
     }

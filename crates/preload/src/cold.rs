@@ -21,22 +21,22 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// In `Frame::kind`.
 pub const CALL: usize = 30;
 /// So many calls run before an end has a channel.
-const FEW: u32 = 8;
+const FEW: u32 = 64;
 
 /// In a cold end's entry: the calls under way, those that were made, and which of the ends that had the number this is.
-const FIELD: u32 = 31;
 const UNDER_WAY: u32 = 1 << COLD_FROM;
-const MADE: u32 = UNDER_WAY << 5;
-const WHICH: u32 = MADE << 5;
+const MADE: u32 = UNDER_WAY << 4;
+const WHICH: u32 = MADE << 7;
+const MOST: u32 = 15;
 
 fn under_way(e: u32) -> u32 {
-    (e / UNDER_WAY) & FIELD
+    (e / UNDER_WAY) & MOST
 }
 fn made(e: u32) -> u32 {
-    (e / MADE) & FIELD
+    (e / MADE) & 127
 }
 fn which(e: u32) -> u32 {
-    (e / WHICH) & FIELD
+    (e / WHICH) & 15
 }
 
 /// The cold ends of this process.
@@ -45,7 +45,7 @@ static ENDS: Bits = Bits::new();
 /// `fd` is one from now on.
 pub fn begins(fd: usize) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let which = COUNT.fetch_add(1, Relaxed) & FIELD;
+    let which = COUNT.fetch_add(1, Relaxed) & 15;
     fdtable::change(fd, |_| Some(COLD + which * WHICH));
     ENDS.add(fd);
 }
@@ -127,7 +127,7 @@ fn goes(fd: usize, i: Option<usize>) -> bool {
 pub fn call(f: &mut Frame) -> Option<u32> {
     let begins = |e: u32| {
         let counts = made(e) < FEW;
-        let may = fdtable::is_cold(e) && (counts || under_way(e) > 0) && under_way(e) < FIELD;
+        let may = fdtable::is_cold(e) && (counts || under_way(e) > 0) && under_way(e) < MOST;
         may.then(|| e + UNDER_WAY + if counts { MADE } else { 0 })
     };
     let which = which(fdtable::change(f.args[0], begins)?);
