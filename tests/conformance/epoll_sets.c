@@ -2,6 +2,7 @@
  * and calls that are left in the middle. Does not check: what one loop sees (epoll_rules.c), sleepers (epoll_wait.c). */
 #include "check.h"
 #include "epoll_calls.h"
+#include "passing.h"
 static volatile int *S;
 /* A pipe that was put in by one number is told by the other, whichever was there first. */
 static void by_another_number(void) {
@@ -29,24 +30,6 @@ static void by_another_number(void) {
         for (int i = 3; i < 75; i++) close(i);
     }
 }
-static void sends(int s, int fd) {
-    char c = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec v = {&c, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    *h = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(h), &fd, sizeof fd);
-    IS(sendmsg(s, &m, 0), 1);
-}
-static int receives(int s) {
-    char c, room[CMSG_SPACE(sizeof(int))];
-    struct iovec v = {&c, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    int fd;
-    IS(recvmsg(s, &m, 0), 1);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
-    return fd;
-}
 /* Another process waits: for a set that it got by a socket, or inherited, before it had its first pipe and after that. */
 static void by_another_process(void) {
     for (int passed = 0; passed < 2; passed++) for (int first = 0; first < 2; first++) {
@@ -58,7 +41,7 @@ static void by_another_process(void) {
         pid_t c = child();
         if (!c) {
             if (passed) close(e);
-            fd = passed ? receives(s[0]) : e;
+            fd = passed ? takes_passed(s[0]) : e;
             for (int i = 0; i < 5; i++) {
                 S[0] = i + 1;
                 IS(told(i % CALLS, fd, -1), EPOLLIN);
@@ -66,7 +49,7 @@ static void by_another_process(void) {
             }
             _exit(0);
         }
-        if (passed) sends(s[1], e);
+        if (passed) passes(s[1], e);
         UNTIL(S[0] == 1);
         wait_asleep(c);
         if (!first) add(e, p[0], EPOLLIN, 1);

@@ -4,6 +4,7 @@
 #define MODES "path", "abstract"
 #include "unix_calls.h"
 #include "epoll_calls.h"
+#include "passing.h"
 enum { MUCH = 1600000, LONG = 700 };
 static int L; /* the listener */
 static struct sockaddr_un A;
@@ -36,11 +37,13 @@ static long takes_from(int fd, long pos, long n) {
     }
     return had;
 }
-/* A process that connects, sends n bytes and ends. */
+/* A process that connects, sends n bytes, late if it is to, and ends. */
+static int late;
 static pid_t caller(long n) {
     pid_t c = child();
     if (c) return c;
     int fd = calls(&A, SIZE);
+    sleep_ms(late);
     sends_from(fd, 0, n);
     IS(takes_from(fd, 0, 1), 1);
     _exit(0);
@@ -120,21 +123,17 @@ static long reads_some(long fd) {
 }
 static void two_readers(void) {
     named();
-    pid_t c = child();
-    if (!c) {
-        int fd = calls(&A, SIZE);
-        sleep_ms(50);
-        sends_from(fd, 0, MUCH);
-        _exit(0);
-    }
+    late = 50;
+    pid_t c = caller(MUCH);
     int fd = accepts();
     got = 0;
     falls_asleep(0, reads_some, fd);
     falls_asleep(1, reads_some, fd);
+    UNTIL(__atomic_load_n(&got, __ATOMIC_SEQ_CST) == MUCH);
+    thanks(fd, c);
     IS(wakes(0), 0);
     IS(wakes(1), 0);
-    IS(got, MUCH);
-    REAP0(c);
+    late = 0;
     forgets();
 }
 enum { LEVEL, EDGE, POLLS, SELECTS, WAITS };
@@ -301,24 +300,6 @@ static void by_two_numbers(void) {
         forgets();
     }
 }
-static void passes(int s, int fd) {
-    char b = 'x', room[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec v = {&b, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    *h = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(h), &fd, sizeof fd);
-    IS(sendmsg(s, &m, 0), 1);
-}
-static int gets(int s) {
-    char b, room[CMSG_SPACE(sizeof(int))];
-    struct iovec v = {&b, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    int fd;
-    IS(recvmsg(s, &m, 0), 1);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
-    return fd;
-}
 /* Passed on to a process that was there before, after n bytes. */
 static void passed_on(void) {
     for (long n = 0; n < MUCH; n = n * 4 + 500) {
@@ -326,7 +307,7 @@ static void passed_on(void) {
         IS(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
         pid_t w = child();
         if (!w) {
-            int fd = gets(s[1]);
+            int fd = takes_passed(s[1]);
             IS(takes_from(fd, n, MUCH - n), MUCH - n);
             write_all(fd, at(0), 1);
             _exit(0);

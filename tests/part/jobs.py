@@ -8,7 +8,7 @@ import json, os, shutil, socketserver, struct, subprocess, sys, tempfile, thread
 from part import ASLEEP, BYWAY, Box
 
 # What the policy leaves to the kernel depends on the machine, and says nothing of a program.
-POLICY = (None, ASLEEP, "carrying never began")
+POLICY = (None, ASLEEP, "carrying never began", "its reader was slower")
 
 
 class Program:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs whose event loops wait for pipes: node, asyncio, subprocess, java, make's jobserver, pv, parallel, git, mbuffer, socat.
+"""Programs whose event loops wait for pipes and named sockets: node, asyncio, subprocess, java, make's jobserver, pv, parallel, git, mbuffer, socat.
 
 Each job runs on the plain kernel first and then under Byway, at least twice: what the cache does not know is looked at during
 the first start.
@@ -76,6 +76,41 @@ async def main():
     sys.exit(await child.wait())
 asyncio.run(main())
 """
+# A server and its client over a named socket: what is asked comes back.
+NAMED = """
+import asyncio, hashlib, os, sys
+NAME = "name"
+async def serves(source, to):
+    while part := await source.read(3000):
+        to.write(part)
+        await to.drain()
+    to.close()
+    stopped.set()
+async def server():
+    global stopped
+    stopped = asyncio.Event()
+    async with await asyncio.start_unix_server(serves, NAME):
+        await stopped.wait()
+async def client():
+    source, to = await asyncio.open_unix_connection(NAME)
+    had = hashlib.md5()
+    for i in range(4000):
+        part = b"%d " % i * 200
+        to.write(part)
+        await to.drain()
+        had.update(await source.readexactly(len(part)))
+    print(had.hexdigest())
+    to.close()
+if os.path.exists(NAME):
+    os.unlink(NAME)
+child = os.fork()
+if child:
+    asyncio.run(server())
+    sys.exit(os.waitpid(child, 0)[1])
+while not os.path.exists(NAME):
+    pass
+asyncio.run(client())
+"""
 SUBPROCESS = """
 import hashlib, subprocess
 text = b"".join(b"%d\\n" % i for i in range(300000))
@@ -125,6 +160,8 @@ for i in range(80):
 ORIGIN = "rm -rf origin; git init -q --bare -b main origin && $PYTHON made.py | git -C origin fast-import --quiet --date-format=raw"
 WHOLE = "cd copy && git fsck --full 2>&1 && git log -p main | md5sum && git cat-file --batch-all-objects --batch-check | md5sum"
 
+LISTENS = "rm -f name; (socat -u UNIX-LISTEN:name - | md5sum) & until [ -S name ]; do sleep 0.1; done"
+
 # A job, and the pipes of it that must carry: who wrote and who read last. Of the others of a job, node's and socat's pipes to a
 # child are pairs of sockets; make's tokens, parallel's and gc's pipes are small; pv splices; what cat writes may all lie in the
 # pipe before its reader has started.
@@ -134,6 +171,7 @@ JOBS = [
     (Program("asyncio", "$PYTHON loop.py", command="$PYTHON", files={"loop.py": ASYNCIO}), "tr>python3"),
     (Program("asyncio both ways", "cat text | $PYTHON both.py | md5sum", command="$PYTHON", setup=SOURCE, files={"both.py": BOTH_WAYS}),
      "python3>tr tr>python3 python3>md5sum"),
+    (Program("asyncio, a name", "$PYTHON named.py", command="$PYTHON", files={"named.py": NAMED}), "python3>python3"),
     (Program("subprocess", "$PYTHON run.py", command="$PYTHON", files={"run.py": SUBPROCESS}), "python3>tee tr>python3 tee>python3"),
     (Program("java", "cat text | java -Xshare:auto -cp . Child | md5sum", needs=("javac",), setup=f"{SOURCE}; javac Child.java",
              files={"Child.java": JAVA}), "tr>java java>md5sum"),
@@ -146,6 +184,7 @@ JOBS = [
     # socat ends half a minute after its own input, unless its child ends before that.
     (Program("socat", "socat -u 'EXEC:cat text,pipes' - | socat -t 30 - 'EXEC:tr 0-9 a-j' | md5sum", setup=SOURCE),
      "cat>socat socat>socat socat>md5sum"),
+    (Program("socat, a name", f"{LISTENS}; cat text | socat -u - UNIX-CONNECT:name; wait", command="socat", setup=SOURCE), "socat>socat"),
 ]
 CARRIED = {job.name: carried.split() for job, carried in JOBS}
 

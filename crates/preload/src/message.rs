@@ -144,11 +144,12 @@ pub fn shuts(f: &Frame) -> u32 {
             1 => (false, true),
             _ => (true, true),
         };
+        // It has ended: that is no reason to tell.
         for slot in [end.reads.filter(|_| reads), end.writes.filter(|_| writes)] {
-            exec::hands_back(f.args[0], slot, Reason::Control);
+            exec::hands_back(f.args[0], slot, Reason::Cold);
         }
         if reads {
-            exec::leaves_unmatched(f.args[0], end, Reason::Control, false);
+            exec::leaves_unmatched(f.args[0], end, Reason::Cold, false);
         }
     }
     RUN
