@@ -111,11 +111,17 @@ impl Place {
         self.veth.as_ref().map(|v| v.fd(host))
     }
 
-    /// One run. `bytes` go through pipes at least, if it is carried.
+    /// One run, of two sides in one machine on `cpus`. `bytes` go through pipes at least, if it is carried.
     ///
     /// # Errors
     /// What went wrong, here or there.
-    pub fn run(&self, work: Work, carried: bool, bytes: u64) -> Result<Done, Failure> {
+    pub fn run(
+        &self,
+        cpus: &[usize],
+        work: Work,
+        carried: bool,
+        bytes: u64,
+    ) -> Result<Done, Failure> {
         let run = carried.then_some(CARRIED);
         let (server, limit) = match (self.hosts, &self.veth) {
             (Hosts::Veth, Some(_)) => (Some(self.serve(run)?), LIMIT),
@@ -125,7 +131,7 @@ impl Place {
         let (peer, cpus) = match (self.hosts, &server) {
             (Hosts::Peer(at), _) => (Some(at), vec![self.cpus[0]]),
             (_, Some(s)) => (Some(s.at), vec![self.cpus[0]]),
-            _ => (None, self.cpus.clone()),
+            _ => (None, cpus.to_vec()),
         };
         let job = Job { cpus, peer, work };
         let call = Call {

@@ -88,6 +88,20 @@ impl Setting {
     /// # Errors
     /// What went wrong, here or there.
     pub fn run(&self, k: usize, work: Work, bytes: u64) -> Result<Done, Failure> {
-        self.place.run(work, self.backends[k].carried, bytes)
+        self.run_on(&self.place.cpus, k, work, bytes)
+    }
+
+    /// The same, with both sides on these CPUs where both are here.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_on(
+        &self,
+        cpus: &[usize],
+        k: usize,
+        work: Work,
+        bytes: u64,
+    ) -> Result<Done, Failure> {
+        self.place.run(cpus, work, self.backends[k].carried, bytes)
     }
 }

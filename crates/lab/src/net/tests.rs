@@ -59,6 +59,8 @@ fn repeats_fill_about_the_time_that_they_are_given() {
 
 #[test]
 fn every_test_of_netperf_counts_what_it_sent() {
+    let name = format!("byway-test-netperf-{}", std::process::id());
+    let folder = crate::scratch::Scratch::create(&name, &[netperf::server::SOCKET]).unwrap();
     for test in Test::ALL {
         for (cpus, request) in places().into_iter().zip([1, 100]) {
             let o = netperf::Options {
@@ -68,7 +70,10 @@ fn every_test_of_netperf_counts_what_it_sent() {
                 check: true,
                 ..netperf::Options::usual(true)
             };
-            let v = figures(cpus, Work::Netperf(test, o));
+            let v = figures(
+                cpus,
+                Work::Netperf(test, o, Some(folder.path().display().to_string())),
+            );
             assert_eq!(v.len(), test.metrics().len(), "{test:?}");
             assert!(v.iter().all(|f| f.is_finite() && *f >= 0.0), "{v:?}");
         }
@@ -79,7 +84,11 @@ fn every_test_of_netperf_counts_what_it_sent() {
 fn words_come_back_as_the_job() {
     let works = [
         Work::Netpipe(Way::Core, netpipe::Options::usual(true)),
-        Work::Netperf(Test::TcpCrr, netperf::Options::usual(false)),
+        Work::Netperf(
+            Test::UnixCrr,
+            netperf::Options::usual(false),
+            Some("/tmp/a b".into()),
+        ),
         Work::Serve("192.0.2.2:0".parse().unwrap()),
     ];
     for work in works {

@@ -11,6 +11,7 @@ use crate::pairs::pair;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// What is to be done: one word of a command line, in JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,7 +25,8 @@ pub struct Job {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Work {
     Netpipe(Way, netpipe::Options),
-    Netperf(Test, netperf::Options),
+    /// UNIX sockets are in the folder, which is there where both sides are here.
+    Netperf(Test, netperf::Options, Option<String>),
     /// Serves one client there; the port is its only figure.
     Serve(SocketAddr),
 }
@@ -48,8 +50,10 @@ impl Job {
             (Work::Netpipe(_, o), Some(p)) => {
                 netpipe::against(&session::ask(p, Asked::Netpipe)?, o)
             }
-            (Work::Netperf(test, o), None) => netperf::work(*test, &self.cpus, o),
-            (Work::Netperf(test, o), Some(p)) => {
+            (Work::Netperf(test, o, folder), None) => {
+                netperf::work(*test, &self.cpus, o, folder.as_ref().map(Path::new))
+            }
+            (Work::Netperf(test, o, _), Some(p)) => {
                 netperf::against(&session::ask(p, Asked::Netperf)?, *test, o)
             }
             (Work::Serve(at), _) => serve_one(*at).map(|()| vec![]),

@@ -10,10 +10,13 @@ use super::{Options, Test};
 use crate::child::{Failure, now};
 use crate::net::duplex::{Carrier, Duplex};
 use crate::net::pattern;
-use crate::net::socket::{self, Family, PATIENCE};
+use crate::net::socket::{self, Family};
 use socket2::{SockAddr, Socket};
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -46,7 +49,7 @@ pub fn run(control: &Duplex, host: IpAddr, test: Test, o: &Options) -> Result<Ve
         Test::UdpStream => datagrams(control, &at, o),
         t if t.streams() => stream(control, &at, t, o),
         Test::UdpRr => questions(control, &at, o),
-        Test::TcpCrr => connections(control, &at, o),
+        Test::TcpCrr | Test::UnixCrr => connections(control, &at, test, o),
         t => answers(control, &at, t, o),
     }
 }
@@ -67,8 +70,7 @@ fn place(control: &Duplex, host: IpAddr, test: Test) -> Result<SockAddr, Failure
     if test.family() == Family::Unix {
         let text = text.get_mut(..n).ok_or_else(nonsense)?;
         control.take(text)?;
-        let name = String::from_utf8_lossy(text);
-        return Ok(SockAddr::unix(format!("\0{name}"))?);
+        return Ok(SockAddr::unix(Path::new(OsStr::from_bytes(text)))?);
     }
     let port = u16::try_from(what).map_err(|_| nonsense())?;
     Ok(SocketAddr::new(host, port).into())
@@ -77,7 +79,7 @@ fn place(control: &Duplex, host: IpAddr, test: Test) -> Result<SockAddr, Failure
 fn open(at: &SockAddr, test: Test, o: &Options) -> Result<Socket, Failure> {
     let s = socket::connected(test.family(), at, o.local)
         .map_err(|e| socket::said(e, "the test's own connection"))?;
-    socket::patient(&s, PATIENCE)?;
+    super::patient(&s, test)?;
     Ok(s)
 }
 
@@ -194,10 +196,15 @@ fn answers(control: &Duplex, at: &SockAddr, test: Test, o: &Options) -> Result<V
     Ok(vec![rate])
 }
 
-fn connections(control: &Duplex, at: &SockAddr, o: &Options) -> Result<Vec<f64>, Failure> {
+fn connections(
+    control: &Duplex,
+    at: &SockAddr,
+    test: Test,
+    o: &Options,
+) -> Result<Vec<f64>, Failure> {
     let (mut request, mut response) = (vec![0; o.request], vec![0; o.response]);
     let (n, rate) = count(o, |n| {
-        let mut s = open(at, Test::TcpCrr, o)?;
+        let mut s = open(at, test, o)?;
         messages(o, n, &mut request);
         s.write_all(&request)?;
         s.read_exact(&mut response)?;
@@ -208,7 +215,7 @@ fn connections(control: &Duplex, at: &SockAddr, o: &Options) -> Result<Vec<f64>,
         right(o, &response, n)
     })?;
     // One that asks nothing is the last.
-    drop(open(at, Test::TcpCrr, o)?);
+    drop(open(at, test, o)?);
     agree("requests", n, counted(control)?.messages)?;
     Ok(vec![rate])
 }

@@ -4,14 +4,15 @@
 //! TCP_STREAM  UNIX_STREAM   client --messages, until the time is over--> server      both count: MiB/s
 //! UDP_STREAM                the same in datagrams; what the server does not get is lost
 //! TCP_RR  UDP_RR  UNIX_RR   client --request--> server, server --response--> client, one at a time: per second
-//! TCP_CRR                   the same with a connection for each
+//! TCP_CRR  UNIX_CRR         the same with a connection for each
 //! ```
 //! Invariant: the server counts what arrived and says it, and a test whose counts do not agree is an error (of datagrams:
 //! is a loss, which is told).
-//! Not here: the two sides (client.rs, server.rs), the table (text.rs).
+//! Not here: the two sides (client.rs, server.rs), the sizes and CPUs of a case (case.rs), the table (text.rs).
 //!
-//! Source: "Care and Feeding of Netperf 2.7" (hewlettpackard.github.io/netperf), sections 5 and 6; UNIX_* are its
-//! STREAM_STREAM and STREAM_RR.
+//! Source: "Care and Feeding of Netperf 2.7" (hewlettpackard.github.io/netperf), sections 5 and 6; UNIX_STREAM and
+//! UNIX_RR are its STREAM_STREAM and STREAM_RR; UNIX_CRR is its TCP_CRR over such a socket.
+pub mod case;
 pub mod client;
 pub mod server;
 pub mod text;
@@ -20,13 +21,15 @@ pub mod workload;
 use super::Backend;
 use super::Way;
 use super::duplex::Duplex;
-use super::socket::{Buffers, Family, LOOPBACK};
+use super::socket::{self, Buffers, Family, LOOPBACK, PATIENCE};
 use crate::child::Failure;
 use crate::pairs::pair;
 use crate::record::Better;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
+use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub const BACKENDS: [Backend; 2] = [
@@ -43,11 +46,12 @@ pub enum Test {
     TcpCrr,
     UnixStream,
     UnixRr,
+    UnixCrr,
 }
 
 impl Test {
     /// In the seed's order, then what it does not have.
-    pub const ALL: [Test; 7] = [
+    pub const ALL: [Test; 8] = [
         Test::UdpStream,
         Test::TcpStream,
         Test::UdpRr,
@@ -55,6 +59,7 @@ impl Test {
         Test::TcpCrr,
         Test::UnixStream,
         Test::UnixRr,
+        Test::UnixCrr,
     ];
 
     pub fn name(self) -> &'static str {
@@ -66,6 +71,7 @@ impl Test {
             Test::TcpCrr => "TCP_CRR",
             Test::UnixStream => "UNIX_STREAM",
             Test::UnixRr => "UNIX_RR",
+            Test::UnixCrr => "UNIX_CRR",
         }
     }
     pub fn of(name: &str) -> Option<Test> {
@@ -75,7 +81,7 @@ impl Test {
         match self {
             Test::UdpStream | Test::UdpRr => Family::Udp,
             Test::TcpStream | Test::TcpRr | Test::TcpCrr => Family::Tcp,
-            Test::UnixStream | Test::UnixRr => Family::Unix,
+            Test::UnixStream | Test::UnixRr | Test::UnixCrr => Family::Unix,
         }
     }
     /// Whether bytes go one way only.
@@ -225,11 +231,25 @@ impl Options {
 /// Words of an order.
 const ORDER: usize = 8;
 
-/// The worker's part, both sides in processes of this machine: the figures.
+/// The calls on a test's socket fail after a while where its peer may be on another host. The peer of a UNIX socket is a
+/// process of the same worker, which has a limit of its own; so the socket has no option that an ordinary program's has not.
+fn patient(s: &Socket, test: Test) -> io::Result<()> {
+    match test.travels() {
+        true => socket::patient(s, PATIENCE),
+        false => Ok(()),
+    }
+}
+
+/// The worker's part, both sides in processes of this machine: the figures. A UNIX socket is in `folder`.
 ///
 /// # Errors
 /// What went wrong in it.
-pub fn work(test: Test, cpus: &[usize], o: &Options) -> Result<Vec<f64>, Failure> {
+pub fn work(
+    test: Test,
+    cpus: &[usize],
+    o: &Options,
+    folder: Option<&Path>,
+) -> Result<Vec<f64>, Failure> {
     let (a, b) = Socket::pair(Domain::UNIX, Type::STREAM, None)?;
     let control = [a, b].map(|s| Duplex::socket(s.into_raw_fd()));
     let figures = pair::board(test.metrics().len())?;
@@ -245,7 +265,7 @@ pub fn work(test: Test, cpus: &[usize], o: &Options) -> Result<Vec<f64>, Failure
         },
         |gate| {
             gate.pass();
-            server::run(&control[1], LOOPBACK)
+            server::run(&control[1], LOOPBACK, folder)
         },
     )?;
     let f = |w: &std::sync::atomic::AtomicU64| f64::from_bits(w.load(Relaxed));
@@ -270,7 +290,7 @@ pub fn serve(peer: &Socket) -> Result<(), Failure> {
         .local_addr()?
         .as_socket()
         .ok_or_else(client::nonsense)?;
-    server::run(&Duplex::socket(peer.as_raw_fd()), at.ip())
+    server::run(&Duplex::socket(peer.as_raw_fd()), at.ip(), None)
 }
 
 #[cfg(test)]
@@ -293,7 +313,7 @@ mod tests {
             w[i] = v;
             Options::of(w)
         };
-        assert!(bad(0, 7).is_err() && bad(0, u64::MAX).is_err());
+        assert!(bad(0, 8).is_err() && bad(0, u64::MAX).is_err());
         for i in 1..7 {
             assert!(bad(i, u64::MAX).is_err(), "{i}");
         }

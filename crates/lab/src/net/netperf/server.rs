@@ -1,4 +1,5 @@
-//! The side that is asked: it listens where the kernel lets it, counts what comes, and says so.
+//! The side that is asked: it listens where the kernel lets it, or in the folder that it is given; it counts what comes, and
+//! says so.
 //!
 //! Invariant: an order is looked at before anything is done for it, and no call waits longer than the test can take, so a
 //! client that goes away or sends nonsense ends its own test only.
@@ -8,11 +9,13 @@ use super::{ORDER, Options, Test};
 use crate::child::{Failure, now};
 use crate::net::duplex::{Carrier, Duplex};
 use crate::net::pattern;
-use crate::net::socket::{self, Family, PATIENCE};
-use socket2::Socket;
+use crate::net::socket::{self, Family};
+use socket2::{SockAddr, Socket};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a server of datagrams waits before it looks whether the client has ended.
@@ -22,35 +25,40 @@ const REST: Duration = Duration::from_secs(20);
 /// Bytes of a read of a stream, at most: the socket's buffer where that is less, as the original does.
 const READ: usize = 1 << 20;
 
-/// Serves one test, at `ip`.
+/// The name of a UNIX socket in its folder.
+pub const SOCKET: &str = "socket";
+
+/// Serves one test, at `ip`, or in `folder`.
 ///
 /// # Errors
 /// What went wrong; the client is told if it was its order.
-pub fn run(control: &Duplex, ip: IpAddr) -> Result<(), Failure> {
+pub fn run(control: &Duplex, ip: IpAddr, folder: Option<&Path>) -> Result<(), Failure> {
     let words: [u64; ORDER] = control.hear()?;
     let (test, o) = match Options::of(words) {
         Ok(order) => order,
         Err(why) => return refuse(control, &why),
     };
-    if !test.travels() && !ip.is_loopback() {
-        return refuse(control, "a UNIX socket does not leave its machine");
-    }
-    let l = match socket::listening(test.family(), ip, o.remote) {
+    let at = match (test.travels(), folder) {
+        (true, _) => Ok(socket::any_port(ip)),
+        (false, Some(folder)) => unix(folder),
+        (false, None) => return refuse(control, "a UNIX socket does not leave its machine"),
+    };
+    let l = match at.and_then(|at| socket::listening(test.family(), &at, o.remote)) {
         Ok(l) => l,
         Err(e) => return refuse(control, &e.to_string()),
     };
     place(control, &l, test)?;
-    socket::patient(&l, PATIENCE)?;
+    super::patient(&l, test)?;
     let began = now();
     let (bytes, messages) = match test {
         Test::UdpStream => datagrams(&l, control, &o)?,
         Test::UdpRr => questions(&l, control, &o)?,
-        Test::TcpCrr => connections(&l, &o)?,
+        Test::TcpCrr | Test::UnixCrr => connections(&l, test, &o)?,
         t if t.streams() => {
-            let (bytes, messages, ns) = stream(&l, &o)?;
+            let (bytes, messages, ns) = stream(&l, test, &o)?;
             return Ok(control.say(&[bytes, messages, ns])?);
         }
-        _ => answers(&accepted(&l)?, &o)?,
+        _ => answers(&accepted(&l, test)?, &o)?,
     };
     Ok(control.say(&[bytes, messages, now() - began])?)
 }
@@ -66,19 +74,28 @@ fn refuse(control: &Duplex, why: &str) -> Result<(), Failure> {
 fn place(control: &Duplex, l: &Socket, test: Test) -> Result<(), Failure> {
     let at = l.local_addr()?;
     if test.family() == Family::Unix {
-        let name = at.as_abstract_namespace().ok_or_else(nonsense)?;
-        control.say(&[0, name.len() as u64])?;
-        return Ok(control.put(name)?);
+        let path = at.as_pathname().ok_or_else(nonsense)?.as_os_str();
+        control.say(&[0, path.len() as u64])?;
+        return Ok(control.put(path.as_bytes())?);
     }
     let port = at.as_socket().ok_or_else(nonsense)?.port();
     Ok(control.say(&[0, port.into()])?)
 }
 
-fn accepted(l: &Socket) -> Result<Socket, Failure> {
+/// The path of the socket in `folder`. A worker that was killed has left its socket there, which is in the way of bind(2).
+fn unix(folder: &Path) -> io::Result<SockAddr> {
+    let path = folder.join(SOCKET);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => SockAddr::unix(path),
+    }
+}
+
+fn accepted(l: &Socket, test: Test) -> Result<Socket, Failure> {
     let (s, _) = l
         .accept()
         .map_err(|e| socket::said(e, "the test's own connection"))?;
-    socket::patient(&s, PATIENCE)?;
+    super::patient(&s, test)?;
     Ok(s)
 }
 
@@ -98,8 +115,8 @@ fn changed() -> Failure {
 }
 
 /// Reads to the end: bytes, reads, ns from the first byte to the end.
-fn stream(l: &Socket, o: &Options) -> Result<(u64, u64, u64), Failure> {
-    let mut s = accepted(l)?;
+fn stream(l: &Socket, test: Test, o: &Options) -> Result<(u64, u64, u64), Failure> {
+    let mut s = accepted(l, test)?;
     let mut buf = vec![0; s.recv_buffer_size()?.clamp(1, READ)];
     let (mut bytes, mut reads, mut began) = (0, 0, now());
     loop {
@@ -154,12 +171,12 @@ fn check(o: &Options, request: &[u8], n: u64, response: &mut [u8]) -> Result<(),
 }
 
 /// A connection for each request, until one asks nothing.
-fn connections(l: &Socket, o: &Options) -> Result<(u64, u64), Failure> {
+fn connections(l: &Socket, test: Test, o: &Options) -> Result<(u64, u64), Failure> {
     let (mut request, mut response) = (vec![0; o.request], vec![0; o.response]);
     let (mut n, began) = (0, now());
     loop {
         in_time(began, o)?;
-        let mut s = accepted(l)?;
+        let mut s = accepted(l, test)?;
         if !whole(&s, &mut request)? {
             return Ok((n * o.request as u64, n));
         }

@@ -19,10 +19,22 @@ const NAME: usize = 24;
 pub const NOTES: [&str; 2] = [
     "streams in MiB/s (2^20 bytes, netperf's -f M): receive is what the server got, from its first byte to the end; of \
      datagrams over the sender's time, so that lost is what is missing; requests and responses: answers a second",
-    "byway: the same under `byway run`, which carries no sockets yet: 1.00 says that it costs nothing here",
+    "byway: the same under `byway run`, which leaves TCP and UDP to the kernel: 1.00 says that it costs nothing there",
 ];
 pub const CHECKED: &str =
     "--check: every byte was filled and compared, so the figures are of no use";
+
+/// The head of the note of all cases of UNIX sockets whose runs under `byway run` were the kernel's all the same.
+const NOT_CARRIED: &str = "no run under `byway run` carried the sockets of these cases, so both backends are the kernel's:";
+
+/// Adds `case` to that note.
+pub fn note_not_carried(record: &mut Record, case: &str) {
+    let mut notes = record.notes.iter_mut();
+    match notes.find(|n| n.starts_with(NOT_CARRIED)) {
+        Some(note) => *note += &format!(", {case}"),
+        None => record.notes.push(format!("{NOT_CARRIED} {case}")),
+    }
+}
 
 fn row(name: &str, cell: impl Fn(Test) -> String) -> String {
     let cells: String = COLUMNS
@@ -91,6 +103,15 @@ pub fn table(record: &Record, backends: &[&str], table: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cases_that_were_not_carried_share_a_note() {
+        let mut r = Record::new("netperf");
+        note_not_carried(&mut r, "UNIX_RR");
+        note_not_carried(&mut r, "UNIX_CRR");
+        assert_eq!(r.notes.len(), 1);
+        assert!(r.notes[0].ends_with("kernel's: UNIX_RR, UNIX_CRR"));
+    }
 
     #[test]
     fn fits_eighty_columns_and_says_whose_figures() {
