@@ -55,6 +55,7 @@ step tests/explain.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"
+step tests/services.sh "$byway"
 step cargo build --release --package byway --examples --quiet
 step tests/native.sh "$byway"
 step cargo fmt --manifest-path python/Cargo.toml --check

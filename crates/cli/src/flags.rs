@@ -79,6 +79,12 @@ fn commands() -> Command {
                 NetWorker::augment_args,
             )
             .hide(true),
+            one(
+                "service-worker",
+                "A run of one of the services",
+                ServiceWorker::augment_args,
+            )
+            .hide(true),
         ])
 }
 
@@ -181,6 +187,11 @@ struct NetWorker {
     word: String,
 }
 
+#[derive(Args)]
+struct ServiceWorker {
+    word: String,
+}
+
 /// Parses and runs; the result is the exit status.
 pub fn main() -> i32 {
     let words = commands().get_matches();
@@ -189,7 +200,7 @@ pub fn main() -> i32 {
     };
     // A run outlives its standard error, a server its clients, and a worker is told by an error.
     let goes_on = match name {
-        "run" | "pair-worker" | "net-worker" => true,
+        "run" | "pair-worker" | "net-worker" | "service-worker" => true,
         "bench" => words.contains_id("serve"),
         _ => false,
     };
@@ -226,6 +237,7 @@ pub fn main() -> i32 {
         "count-calls" => figure(name, calls::count(&told::<CountCalls>(words).program)),
         "pair-worker" => pairs::worker::main(&told::<PairWorker>(words).words),
         "net-worker" => byway_lab::net::worker::main(&told::<NetWorker>(words).word),
+        "service-worker" => byway_lab::services::worker::main(&told::<ServiceWorker>(words).word),
         name => unreachable!("clap: {name} is none of the commands"),
     }
 }

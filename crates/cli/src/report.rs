@@ -24,9 +24,9 @@ pub struct Wanted {
 }
 
 /// The order of the sources.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "fifo", "grep", "bw-pipe", "pipeflex", "mbuf", "netpipe", "netperf", "ftp", "lat-pipe",
-    "ready", "pipeline", "start", "native",
+    "ready", "pipeline", "start", "services", "native",
 ];
 
 /// Writes it all; 2 if it could not.

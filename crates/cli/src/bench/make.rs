@@ -12,6 +12,7 @@ use byway_lab::net::netpipe::workload::Netpipe;
 use byway_lab::pairs::pipeflex::Options;
 use byway_lab::pairs::start::Byway;
 use byway_lab::pairs::{self, Bench, Pairs};
+use byway_lab::services::Services;
 use byway_lab::workload::Workload;
 use byway_lab::workload::pipeline::Pipelines;
 use byway_lab::workload::start::Starts;
@@ -49,6 +50,11 @@ pub fn lines(w: &Wanted, size: u64) -> Made {
 pub fn starts(w: &Wanted) -> Made {
     let byway = itself()?;
     Ok(Box::new(Starts::new(&byway, w.places()?, w.quick)))
+}
+
+pub fn services(w: &Wanted) -> Made {
+    let byway = itself()?;
+    Ok(Box::new(Services::new(&byway, w.places()?, w.quick)))
 }
 
 pub fn netpipe(w: &Wanted) -> Made {

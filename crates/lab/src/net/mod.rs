@@ -12,7 +12,7 @@ pub mod duplex;
 pub mod ftp;
 pub mod netperf;
 pub mod netpipe;
-mod pattern;
+pub(crate) mod pattern;
 pub mod place;
 pub mod session;
 mod setting;

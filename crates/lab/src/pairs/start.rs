@@ -96,7 +96,21 @@ impl Byway {
     /// # Errors
     /// What went wrong there.
     pub fn call(&self, call: &Call, limit: Duration, bytes: u64) -> Result<Done, Failure> {
-        let said = program::output(&mut self.command(call), limit)?;
+        self.finish(call, &mut self.command(call), limit, bytes)
+    }
+
+    /// The same with what `command` made of `call`, to which its caller may have added.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub fn finish(
+        &self,
+        call: &Call,
+        command: &mut Command,
+        limit: Duration,
+        bytes: u64,
+    ) -> Result<Done, Failure> {
+        let said = program::output(command, limit)?;
         let (out, err) = (
             String::from_utf8_lossy(&said.out),
             String::from_utf8_lossy(&said.err),
