@@ -251,6 +251,23 @@ static void out_of_band(void) {
     TELL(sends, HOT / 4, 0);
     takes(HOT / 4);
 }
+/* LINUX: manage_oob: a byte out of band that a read has passed over is nothing to read for poll. */
+static void passed_over(void) {
+    unsigned char c;
+    meet();
+    if (tell(sends_oob, 0) < 0) {
+        dprintf(1, "skip: no MSG_OOB for UNIX sockets here\n");
+        return;
+    }
+    IS(shows() & POLLIN, POLLIN);
+    for (int i = 0; i < 3; i++) {
+        FAILS(recv(here->fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+        IS(shows() & POLLIN, 0);
+    }
+    here->in++;
+    TELL(sends, HOT / 4, 0);
+    takes(HOT / 4);
+}
 /* LINUX: socket(7): with a time, a wait ends with EAGAIN, or with the part that it has. */
 enum { TIME = 60, LEAST = 50 };
 static double since;
@@ -451,6 +468,6 @@ static void asynchronous(void) {
     takes(HOT / 4);
 }
 UNIX_MAIN(T(peek), T(peek_waits), T(peek_by_message), T(peek_offset), T(wait_all), T(wait_all_by_message),
-          T(wait_all_and_a_signal), T(wait_all_to_the_end), T(dont_wait), T(flags_without_meaning), T(out_of_band),
+          T(wait_all_and_a_signal), T(wait_all_to_the_end), T(dont_wait), T(flags_without_meaning), T(out_of_band), T(passed_over),
           T(receive_timeout), T(timeout_and_a_signal), T(send_timeout), T(timeouts_are_shared), T(buffer_sizes), T(low_water),
           T(counts), T(non_blocking), T(asynchronous))

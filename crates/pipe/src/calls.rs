@@ -111,7 +111,7 @@ pub const ROWS: &[Row] = &[
         "PR_SET_SECCOMP, PR_SET_TSC with a change: the process resigns; PR_SET_DUMPABLE: its sockets are handed back for good"),
     row(&[(CAPSET, "capset")], ALWAYS, "the kernel's own; the process's sockets are handed back for good"),
     row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process resigns"),
-    row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS: the process resigns (ADR 22)"),
+    row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS, to less than infinity: the process resigns (ADR 22)"),
     row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process resigns"),
     row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 7.5 KiB: the process resigns"),
     row(others::LEAVE_ALONE, Runs, "the kernel's own: they leave the bytes alone, or refuse a pipe"),

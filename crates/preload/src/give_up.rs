@@ -174,21 +174,29 @@ pub fn is_small(p: usize) -> bool {
 
 /// Whether the call has the kernel count what this process has mapped, the domain among it.
 ///
-/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every
+/// LINUX setrlimit(2) RLIMIT_AS: the next mapping fails, but not where there is no limit. mlockall(2) MCL_CURRENT: fails over RLIMIT_MEMLOCK, else every
 /// page is made.
 fn counts_mapping(f: &Frame) -> bool {
     const RLIMIT_AS: usize = 9;
     const MCL_CURRENT: usize = 1;
     let [a0, a1, a2, ..] = f.args;
     match f.nr {
-        nr::SETRLIMIT => a0 as u32 as usize == RLIMIT_AS,
+        nr::SETRLIMIT => a0 as u32 as usize == RLIMIT_AS && limits(a1),
         nr::MLOCKALL => a0 & MCL_CURRENT != 0,
         _ => {
             a2 != 0
                 && a1 as u32 as usize == RLIMIT_AS
                 && [0, process::getpid()].contains(&(a0 as u32))
+                && limits(a2)
         }
     }
+}
+
+/// Whether the struct rlimit at `p` has a limit now. On doubt it has.
+fn limits(p: usize) -> bool {
+    const INFINITY: u64 = u64::MAX;
+    // SAFETY: asked for; the limit of now comes first.
+    !access::allowed(p, 16, false) || unsafe { (p as *const u64).read_unaligned() } != INFINITY
 }
 
 /// The `n` requests whose addresses are at `list`.

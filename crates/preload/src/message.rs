@@ -16,7 +16,7 @@ use byway_pipe::{Caller, birth, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
 use byway_sys::file;
 use byway_sys::socket::{
-    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, Message, SO_ERROR, SOCK_STREAM,
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, Message, SO_ERROR, SOCK_STREAM,
     SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
@@ -83,8 +83,11 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
     let Some(i) = slot.filter(|_| carried) else {
         let does = suspends(f, &[0]);
         let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));
-        if let (nr::SENDMSG, Some(ch)) = (f.nr, ch) {
+        if f.nr == nr::SENDMSG {
             passes_descriptors(f);
+        }
+        let out_of_band = f.nr == nr::SENDTO && f.args[3] & MSG_OOB != 0;
+        if let Some(ch) = ch.filter(|_| f.nr == nr::SENDMSG || out_of_band) {
             socket::mixes(ch);
         }
         return Some(does);
