@@ -1,7 +1,7 @@
 # build: the program and its preload library; run: the main job; check: format, lint, unit tests and a smoke run;
 # test: everything, half an hour; lint: style only; bench: all workloads and a report of this machine, in ten
 # minutes (make bench QUICK=--quick: in two); install: program, preload library, what its benchmarks compare with, the
-# native library for C, its manual pages; comparators: what `bench native` compares with and that is not in everybody's
+# native library for C, manual pages, completions; comparators: what `bench native` compares with and that is not in everybody's
 # build (iceoryx2).
 .PHONY: build comparators run check test lint deps bench install
 QUICK =
@@ -36,7 +36,8 @@ lint:
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
 install:
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/byway lib/pkgconfig share/man/man3)
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/byway lib/pkgconfig share/man/man1 share/man/man3 \
+	  share/bash-completion/completions share/zsh/site-functions share/fish/vendor_completions.d)
 	install -m 755 $(BUILT)/byway $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(BUILT)/libbyway_preload.so $(DESTDIR)$(PREFIX)/lib/byway/
 	for p in byway-mimalloc byway-iceoryx2; do \
@@ -47,3 +48,7 @@ install:
 	install -m 644 include/byway.h $(DESTDIR)$(PREFIX)/include/
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' include/byway.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
 	install -m 644 docs/man/*.3 $(DESTDIR)$(PREFIX)/share/man/man3/
+	$(BUILT)/byway manual $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BUILT)/byway completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+	$(BUILT)/byway completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	$(BUILT)/byway completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish

@@ -52,6 +52,7 @@ for what in cache groups limits memory programs spaces stack start terminal tool
 done
 step tests/run.sh "$byway"
 step tests/explain.sh "$byway"
+step tests/install.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"

@@ -10,7 +10,7 @@ use crate::tell::tell;
 use byway_mem::departures;
 use byway_mem::layout::MAGIC;
 use byway_pipe::reason::Reason;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ pub struct Wanted {
     #[arg(long, value_name = "text|json", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
     explain: Option<How>,
     /// Write that to FILE instead (with --explain=json: one JSON document)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     explain_to: Option<PathBuf>,
 }
 

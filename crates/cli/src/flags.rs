@@ -3,22 +3,26 @@
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
 use crate::settings::Settings;
-use crate::{bench, cached, doctor, explain, given, object, report, run, stat};
+use crate::{
+    bench, cached, completions, doctor, explain, given, manual, object, report, run, stat,
+};
 use byway_lab::child::Failure;
 use byway_lab::pairs;
 use byway_lab::workload::pingpong;
 use byway_lab::workload::start::calls;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// The program's commands. Each one's words are made when it is called: all of them together cost every `byway run` as much
-/// as the start of a process does.
-fn commands() -> Command {
-    fn one(name: &'static str, about: &'static str, words: fn(Command) -> Command) -> Command {
-        Command::new(name).about(about).defer(words)
-    }
+/// A command. Its words are made when it is called: all of them together cost every `byway run` as much as the start of
+/// a process does.
+fn one(name: &'static str, about: &'static str, words: fn(Command) -> Command) -> Command {
+    Command::new(name).about(about).defer(words)
+}
+
+/// The commands for people: those of the help, the manual pages and the completions.
+fn shown() -> Command {
     Command::new("byway")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Pipes of unmodified programs, through shared memory")
@@ -32,7 +36,7 @@ fn commands() -> Command {
             ),
             one(
                 "demo",
-                "Run real pipelines plain and carried, interleaved, and print one table",
+                "Run real pipelines plain and carried in turn, and print one table",
                 Demo::augment_args,
             ),
             one(
@@ -42,7 +46,7 @@ fn commands() -> Command {
             ),
             one(
                 "report",
-                "Make one page of records (bench ... --json FILE): tables and plots",
+                "Make one page of records (bench --json FILE): tables and plots",
                 report::Wanted::augment_args,
             ),
             one(
@@ -56,36 +60,48 @@ fn commands() -> Command {
                 Doctor::augment_args,
             ),
             one(
-                "ping-pong",
-                "One byte to and fro between two processes: prints seconds a round trip",
-                PingPong::augment_args,
-            )
-            .hide(true),
-            one(
-                "count-calls",
-                "Counts the system calls of a program, by ptrace(2): prints the number",
-                CountCalls::augment_args,
-            )
-            .hide(true),
-            one(
-                "pair-worker",
-                "A run of one of the benchmarks between processes",
-                PairWorker::augment_args,
-            )
-            .hide(true),
-            one(
-                "net-worker",
-                "A run of one of the benchmarks of the network",
-                NetWorker::augment_args,
-            )
-            .hide(true),
-            one(
-                "service-worker",
-                "A run of one of the services",
-                ServiceWorker::augment_args,
-            )
-            .hide(true),
+                "completions",
+                "Print a shell's completions of this program",
+                Completions::augment_args,
+            ),
         ])
+}
+
+/// All commands.
+fn commands() -> Command {
+    let hidden = |name, about, words| one(name, about, words).hide(true);
+    shown().subcommands([
+        hidden(
+            "manual",
+            "Writes the manual pages into a folder: `make install` calls it",
+            Manual::augment_args,
+        ),
+        hidden(
+            "ping-pong",
+            "One byte to and fro between two processes: prints seconds a round trip",
+            PingPong::augment_args,
+        ),
+        hidden(
+            "count-calls",
+            "Counts the system calls of a program, by ptrace(2): prints the number",
+            CountCalls::augment_args,
+        ),
+        hidden(
+            "pair-worker",
+            "A run of one of the benchmarks between processes",
+            PairWorker::augment_args,
+        ),
+        hidden(
+            "net-worker",
+            "A run of one of the benchmarks of the network",
+            NetWorker::augment_args,
+        ),
+        hidden(
+            "service-worker",
+            "A run of one of the services",
+            ServiceWorker::augment_args,
+        ),
+    ])
 }
 
 #[derive(Args)]
@@ -100,7 +116,7 @@ struct Run {
     #[command(flatten)]
     explain: explain::Wanted,
     /// The command and its arguments
-    #[arg(trailing_var_arg = true, required = true)]
+    #[arg(trailing_var_arg = true, required = true, value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
     #[command(flatten)]
     settings: Settings,
@@ -117,7 +133,7 @@ struct Demo {
     runs: u16,
     /// Write the record here as well; with `-` to standard output, and the
     /// table to standard error
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    #[arg(long, value_name = "FILE", verbatim_doc_comment, value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
     /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
     cases: Vec<String>,
@@ -157,14 +173,25 @@ struct Doctor {
     cache: Option<cached::Do>,
     /// Say what of these programs and libraries would be rewritten, and
     /// whether each byte of it is proven to be code
-    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., conflicts_with_all = ["command", "audit", "cache"])]
+    #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath, conflicts_with_all = ["command", "audit", "cache"])]
     object: Vec<OsString>,
     /// Of objects: every site, one line of JSON an object
     #[arg(long, requires = "object")]
     json: bool,
     /// A program (or library) to look at; the machine if none is given
-    #[arg(last = true, value_name = "CMD")]
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandName)]
     command: Option<OsString>,
+}
+
+#[derive(Args)]
+struct Completions {
+    /// The shell
+    shell: completions::Shell,
+}
+
+#[derive(Args)]
+struct Manual {
+    folder: PathBuf,
 }
 
 #[derive(Args)]
@@ -233,6 +260,8 @@ pub fn main() -> i32 {
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
+        "completions" => completions::print(shown(), told::<Completions>(words).shell),
+        "manual" => manual::write(shown(), &told::<Manual>(words).folder),
         "ping-pong" => figure(name, pingpong::run(told::<PingPong>(words).trips.max(1))),
         "count-calls" => figure(name, calls::count(&told::<CountCalls>(words).program)),
         "pair-worker" => pairs::worker::main(&told::<PairWorker>(words).words),

@@ -34,12 +34,15 @@
 //   doctor      the command `doctor`
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
+//   completions the command `completions`
+//   manual      the manual pages
 //   flags       the command line, which starts all of them
 mod account;
 mod bench;
 mod cached;
 mod caller;
 mod child;
+mod completions;
 mod doctor;
 mod domain;
 mod executable;
@@ -51,6 +54,7 @@ mod guard;
 mod holders;
 mod library;
 mod limit;
+mod manual;
 mod members;
 mod object;
 #[cfg(test)]

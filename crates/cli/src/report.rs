@@ -6,20 +6,20 @@
 use crate::output::writable;
 use byway_lab::record::Record;
 use byway_lab::report;
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 
 // What it is told.
 #[derive(Args)]
 pub struct Wanted {
     /// Records (bench ... --json FILE), or folders of them
-    #[arg(required = true, value_name = "DIR|FILE")]
+    #[arg(required = true, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,
     /// The page
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    #[arg(short, long, value_name = "FILE", default_value = "report.html", value_hint = ValueHint::FilePath)]
     output: PathBuf,
     /// Each plot as an SVG file in this folder, which is made
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
 }
 

@@ -7,7 +7,7 @@ use byway_lab::machine;
 use byway_lab::pairs::pipeflex::Options;
 use byway_lab::record::Record;
 use byway_lab::runner::Limits;
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,10 +43,10 @@ pub struct Wanted {
     pub percentiles: Vec<f64>,
     /// Write the record here as well; with `-` to standard output, and the
     /// table to standard error
-    #[arg(long, value_name = "FILE", verbatim_doc_comment)]
+    #[arg(long, value_name = "FILE", verbatim_doc_comment, value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
     /// Write all samples here as comma-separated values
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
     /// Save the record under this name, to compare later ones with
     #[arg(long, value_name = "NAME", value_parser = baseline::name)]

@@ -22,7 +22,7 @@ pub struct Seeds {
     #[command(flatten)]
     wanted: Wanted,
     /// Write WORKLOAD.json of each into this folder, which is made
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
 }
 

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# What `make install` gives a user: manual pages without a warning, and completions that shells load and use.
+# usage: install.sh BYWAY
+set -u
+. "$(dirname "$0")/says.sh"
+cd "$(dirname "$0")/.." || exit 1
+byway=$(realpath "$1") built=$(dirname "$(realpath "$1")")
+work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+root=$work/root/usr
+install=(DESTDIR="$work/root" PREFIX=/usr BUILT="$built")
+make -s install "${install[@]}" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+# A page for each command that the help has, and for each command of `bench`; none for those that it hides.
+commands() { "$byway" "$@" --help | sed -n '/^Commands:/,/^Options:/s/^  \([a-z][a-z-]*\) .*/\1/p' | grep -vx help; }
+pages() { echo byway.1; commands | sed 's/.*/byway-&.1/'; commands bench | sed 's/.*/byway-bench-&.1/'; }
+is "pages" "$(cd "$root/share/man/man1" && printf '%s\n' * | sort)" "$(pages | sort)"
+is "enough pages" "$(($(pages | wc -l) > 20))" 1
+for p in "$root"/share/man/man1/*.1; do
+  name=${p##*/}; name=${name%.1}
+  is "warnings of $name" "$(groff -ww -z -man -Tutf8 "$p" 2>&1; MANROFFSEQ='' man --warnings -E UTF-8 -l "$p" 2>&1 >/dev/null)" ""
+  text=$(MANWIDTH=200 man -E UTF-8 -l "$p" 2>/dev/null | col -b)
+  is "name of $name" "$(sed -n '/^NAME/,/^SYNOPSIS/p' <<<"${text//‐/-}" | grep -c "^ *$name *- *[^ ]")" 1
+  has "$name" "$text" "byway $version"; has "$name" "$text" "EXIT STATUS"
+  is "$name: each option of its help" "$(
+    # shellcheck disable=SC2086
+    "$byway" $(sed 's/^byway-\(bench-\)\{0,1\}/\1/; s/^bench-/bench /; s/^byway$//' <<<"$name") --help |
+      sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}\(--[a-z-]*\).*/\2/p' | while read -r option; do grep -q -e "$option" <<<"$text" || echo "$option"; done)" ""
+done
+is "man finds its page" "$(man -M "$root/share/man" -w byway-run)" "$root/share/man/man1/byway-run.1"
+
+# bash loads the file by the command's name, and completes.
+completed() { # the words so far, the last to be completed
+  bash --norc -c '. "$0"; shift 0; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    f=$(complete -p byway | sed "s/.*-F \([^ ]*\).*/\1/"); "$f" byway "${@: -1}" "${@: -2:1}"; echo "${COMPREPLY[*]}"' \
+    "$root/share/bash-completion/completions/byway" "$@"
+}
+is "bash: complete -p" "$(bash --norc -c '. "$0"; complete -p byway' "$root/share/bash-completion/completions/byway" | grep -c -e '-F _byway.* byway$')" 1
+is "bash: a command" "$(completed byway compl)" completions
+is "bash: an option" "$(completed byway run --cap)" --capacity
+is "bash: a value" "$(completed byway run --pipe l)" "lp lp+zc"
+is "bash: a command of bench" "$(completed byway bench lat)" lat-pipe
+is "bash: no operand's name" "$(completed byway run x | grep -c COMMAND)" 0
+is "bash: a program" "$(completed byway run -- mkfif | tr ' ' '\n' | sort -u)" mkfifo
+is "bash: no hidden command" "$(completed byway ping)" ""
+# What follows -- is completed as that program's own words.
+is "bash: a program's words" "$(bash --norc -c '_command_offset() { COMPREPLY=("offset $1"); }; . "$0"
+  COMP_WORDS=(byway run --off -- grep --inc) COMP_CWORD=5; _byway_or_command byway --inc grep; echo "${COMPREPLY[*]}"' \
+  "$root/share/bash-completion/completions/byway")" "offset 4"
+
+# zsh finds the function by itself; fish, whose completions can be asked for, completes.
+is "zsh: syntax" "$(zsh -f -n "$root/share/zsh/site-functions/_byway" 2>&1)" ""
+is "zsh: loaded" "$(zsh -f -c "fpath=($root/share/zsh/site-functions \$fpath); autoload -U compinit; compinit -u -d $work/zdump; print \$_comps[byway]")" _byway
+fish() { HOME=$work command fish --no-config -c ". $root/share/fish/vendor_completions.d/byway.fish; complete -C \"$1\"" | cut -f 1 | tr '\n' ' '; }
+is "fish: an option" "$(fish 'byway run --cap')" "--capacity "
+is "fish: a value" "$(fish 'byway run --pipe l')" "lp lp+zc "
+is "fish: a command" "$(fish 'byway compl')" "completions "
+
+"$byway" completions tcsh 2>"$work/err"; is "no such shell" $? 2; has "no such shell" "$(cat "$work/err")" "bash, zsh, fish"
+"$byway" manual "$work/none" 2>"$work/err"; is "no such folder" $? 2; has "no such folder" "$(cat "$work/err")" "give a folder"
+echo "install: $passed passed, $failed failed"
+[ $failed = 0 ]
