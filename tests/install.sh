@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What `make install` gives a user: manual pages without a warning, and completions that shells load and use.
+# What `make install` gives a user: manual pages without a warning, and completions that shells load and use. `make
+# uninstall` takes all of it away, and nothing else; `make dist` packs the sources.
 # usage: install.sh BYWAY
 set -u
 . "$(dirname "$0")/says.sh"
@@ -58,5 +59,30 @@ is "fish: a command" "$(fish 'byway compl')" "completions "
 
 "$byway" completions tcsh 2>"$work/err"; is "no such shell" $? 2; has "no such shell" "$(cat "$work/err")" "bash, zsh, fish"
 "$byway" manual "$work/none" 2>"$work/err"; is "no such folder" $? 2; has "no such folder" "$(cat "$work/err")" "give a folder"
+# Uninstalled, and nothing is left; not even what an earlier version installed. What is another's stays.
+left() { (cd "$work/root" && find . -mindepth 1 | sort | tr '\n' ' '); }
+make -s uninstall "${install[@]}"; is "uninstalled" "$? $(left)" "0 "
+make -s uninstall "${install[@]}"; is "uninstalled twice" "$? $(left)" "0 "
+mkdir -p "$root/bin" "$root/lib/byway" && touch "$root/bin/other" "$root/lib/byway/other"; before=$(left)
+make -s install "${install[@]}"
+touch "$root/lib/byway/old" && echo usr/lib/byway/old >>"$root/lib/byway/installed"
+make -s install "${install[@]}"; is "installed again: the old file" "$(find "$root" -name old)" ""
+is "installed again" "$("$root/bin/byway" --version)" "byway $version"
+is "installed again: a carried pipe" "$("$root/bin/byway" run --explain-to "$work/explained" -- sh -c 'head -c 1000000 /dev/zero | cat | wc -c')" 1000000
+has "installed again: the library is found" "$(cat "$work/explained")" "pipes carried"
+make -s uninstall "${install[@]}"; is "what is another's stays" "$(left)" "$before"
+make -s install DESTDIR="$work/root" PREFIX=usr BUILT="$built" 2>"$work/err"; is "PREFIX that is no path" "$? $(left)" "2 $before"
+has "PREFIX that is no path" "$(cat "$work/err")" "begins with /"
+
+# The other targets.
+targets=$(sed -n 's/^\.PHONY: //p' Makefile | tr ' ' '\n' | sort)
+is "make help has all targets" "$(make -s help | awk '{print $2}' | sort)" "$targets"
+is "make help fits" "$(make -s help | awk 'length > 80')" ""
+for t in $targets; do has "docs/commands.md" "$(cat docs/commands.md)" "| \`make $t\`"; done
+has "make clean" "$(make -n clean)" "cargo clean"
+if git rev-parse -q --verify HEAD >/dev/null 2>&1; then
+  make -s dist >/dev/null 2>&1; is "make dist" $? 0
+  is "make dist: the sources" "$(tar tzf "target/byway-$version.tar.gz" | grep -v '/$' | sed "s|^byway-$version/||" | sort)" "$(git ls-tree -r --name-only HEAD | sort)"
+fi
 echo "install: $passed passed, $failed failed"
 [ $failed = 0 ]
