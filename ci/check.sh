@@ -2,6 +2,7 @@
 # The quick part: format, lint, the unit tests, a smoke run. It wants a build (make check). Not here: what takes longer (ci/test.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export BYWAY_CONFIG=off
 byway=$PWD/target/release/byway
 step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
 smoke() { # a pipeline under byway: every byte arrives

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
+export BYWAY_CONFIG=off
 byway=$PWD/target/release/byway
 step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
 # The model needs one CPU and nothing of ours: it runs while the compiler does.
@@ -52,6 +53,7 @@ for what in cache groups limits memory programs spaces stack start terminal tool
 done
 step tests/run.sh "$byway"
 step tests/explain.sh "$byway"
+step tests/config.sh "$byway"
 step tests/install.sh "$byway"
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"

@@ -25,7 +25,7 @@ const COLUMNS: usize = 80 - "byway: ".len();
 #[derive(Args, Default)]
 pub struct Wanted {
     /// Say on standard error at the end what was carried, and why not all
-    #[arg(long, value_name = "text|json", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
+    #[arg(long, value_name = "text|json|none", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
     explain: Option<How>,
     /// Write that to FILE instead (with --explain=json: one JSON document)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -36,12 +36,14 @@ pub struct Wanted {
 enum How {
     Text,
     Json,
+    None,
 }
 
 impl Wanted {
     /// Whether anything is to be told.
     pub fn is_any(&self) -> bool {
-        self.explain.is_some() || self.explain_to.is_some()
+        let is_unsaid = self.explain.is_none() && self.explain_to.is_none();
+        !is_unsaid && self.explain != Some(How::None)
     }
 
     /// Whether what is told goes to standard error, as text.

@@ -2,9 +2,10 @@
 //!
 //! Invariant: unusable words end with status 2 and a sentence.
 //! Not here: what the commands do.
-use crate::settings::Settings;
+use crate::settings::{Settings, environment, file};
+use crate::tell::tell;
 use crate::{
-    bench, cached, completions, doctor, explain, given, manual, object, report, run, stat,
+    bench, cached, completions, config, doctor, explain, given, manual, object, report, run, stat,
 };
 use byway_lab::child::Failure;
 use byway_lab::pairs;
@@ -13,7 +14,7 @@ use byway_lab::workload::start::calls;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A command. Its words are made when it is called: all of them together cost every `byway run` as much as the start of
 /// a process does.
@@ -58,6 +59,11 @@ fn shown() -> Command {
                 "doctor",
                 "Say what this machine allows, or whether a program can take part",
                 Doctor::augment_args,
+            ),
+            one(
+                "config",
+                "Show the settings of `byway run`, and where each comes from",
+                Config::augment_args,
             ),
             one(
                 "completions",
@@ -111,8 +117,9 @@ fn commands() -> Command {
 )]
 struct Run {
     /// Leave every pipe to the kernel: the command runs as without Byway
-    #[arg(long)]
-    off: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          hide_possible_values = true)]
+    off: Option<bool>,
     #[command(flatten)]
     explain: explain::Wanted,
     /// The command and its arguments
@@ -184,6 +191,13 @@ struct Doctor {
 }
 
 #[derive(Args)]
+struct Config {
+    /// One JSON document instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 struct Completions {
     /// The shell
     shell: completions::Shell,
@@ -235,7 +249,7 @@ pub fn main() -> i32 {
         given::end_quietly();
     }
     match name {
-        "run" => run(told(words)),
+        "run" => run(words),
         "demo" => {
             let d: Demo = told(words);
             bench::demo(d.size, d.runs, d.json, d.cases)
@@ -260,6 +274,7 @@ pub fn main() -> i32 {
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
             Doctor { command, .. } => doctor::doctor(command.as_deref()),
         },
+        "config" => config::config(&run_words(), told::<Config>(words).json),
         "completions" => completions::print(shown(), told::<Completions>(words).shell),
         "manual" => manual::write(shown(), &told::<Manual>(words).folder),
         "ping-pong" => figure(name, pingpong::run(told::<PingPong>(words).trips.max(1))),
@@ -276,8 +291,54 @@ fn told<T: FromArgMatches>(words: &ArgMatches) -> T {
     T::from_arg_matches(words).unwrap_or_else(|e| e.exit())
 }
 
-fn run(told: Run) -> i32 {
-    run::run(told.off, &told.explain, told.settings, &told.command)
+/// The words of `run`, by which files are read.
+fn run_words() -> Command {
+    let mut run = Run::augment_args(Command::new("run"));
+    run.build();
+    run
+}
+
+/// What `run` is told: by the words, and where they say nothing by the files. The result is else the exit status.
+fn completed(words: &ArgMatches) -> Result<Run, i32> {
+    let off = words.get_one::<bool>("off").copied();
+    let files = match off.unwrap_or_else(environment::is_off) {
+        // What leaves everything to the kernel is not kept from it by a file.
+        true => vec![],
+        false => file::found(),
+    };
+    if files.is_empty() {
+        return Ok(told(words));
+    }
+    let fails = |why: String| {
+        tell(&why);
+        2
+    };
+    let refused = |path: &Path, why: &str| tell(&format!("{}: not obeyed: {why}", path.display()));
+    let line = std::env::args_os().collect();
+    let all = file::with_files(files, &run_words(), words, line, refused).map_err(fails)?;
+    let Some(all) = all else {
+        return Ok(told(words));
+    };
+    let words = commands().get_matches_from(all);
+    let told: Run = told(words.subcommand_matches("run").unwrap_or(&words));
+    // A figure of the command line may not agree with one of a file.
+    let agree = told.settings.memory.check();
+    agree.map_err(|why| {
+        fails(format!(
+            "run: {why}; `byway config` shows what a file gives"
+        ))
+    })?;
+    Ok(told)
+}
+
+fn run(words: &ArgMatches) -> i32 {
+    match completed(words) {
+        Ok(told) => {
+            let off = told.off.unwrap_or_else(environment::is_off);
+            run::run(off, &told.explain, told.settings, &told.command)
+        }
+        Err(status) => status,
+    }
 }
 
 /// Prints what a command of the lab has found out.

@@ -13,7 +13,7 @@
 //   guard       the service after a domain was cut off
 //   executable  a command's file
 //   library     the preload library's file
-//   settings    what a run is told: options and environment
+//   settings    what a run is told: options, environment, files
 //   rewrite     objects, rewritten into a cache
 //   members     the runs that share a domain
 //   holders     the processes that hold a FIFO
@@ -34,6 +34,7 @@
 //   doctor      the command `doctor`
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
+//   config      the command `config`
 //   completions the command `completions`
 //   manual      the manual pages
 //   flags       the command line, which starts all of them
@@ -43,6 +44,7 @@ mod cached;
 mod caller;
 mod child;
 mod completions;
+mod config;
 mod doctor;
 mod domain;
 mod executable;

@@ -34,8 +34,9 @@ const RUN_STATUS: [(&str, &str); 4] = [
 ];
 
 /// What the environment tells; docs/commands.md has the same variables.
-pub const ENVIRONMENT: [(&str, &str); 6] = [
+const ENVIRONMENT: [(&str, &str); 8] = [
     ("BYWAY=off", "Every pipe is left to the kernel."),
+    ("BYWAY_CONFIG=off", "No configuration file is read."),
     (
         "BYWAY_CACHE",
         "The folder of rewritten texts; usually $XDG_CACHE_HOME/byway or ~/.cache/byway.",
@@ -50,8 +51,24 @@ pub const ENVIRONMENT: [(&str, &str); 6] = [
         "No restartable sequences: locks instead, as with --forbid rseq.",
     ),
     (
+        "XDG_CONFIG_HOME",
+        "The user's configuration is $XDG_CONFIG_HOME/byway/config.toml.",
+    ),
+    (
         "XDG_DATA_HOME",
         "Baselines of benchmarks are in $XDG_DATA_HOME/byway/baselines.",
+    ),
+];
+
+const FILES: [(&str, &str); 2] = [
+    (
+        "/etc/byway/config.toml",
+        "Other defaults for the options of byway-run(1), for all users.",
+    ),
+    (
+        "~/.config/byway/config.toml",
+        "The same for this user; it comes first. A key is an option's long name, as in pipe = \"lp\". byway-config(1) \
+         shows what is so.",
     ),
 ];
 
@@ -102,8 +119,9 @@ fn page(all: &Command, of: &Command) -> std::io::Result<Vec<u8>> {
     let is_run = name(of) == "byway-run";
     let status = if is_run { &RUN_STATUS[..] } else { &STATUS };
     list("EXIT STATUS", status).to_writer(&mut out)?;
-    if is_run || name(of) == name(all) {
+    if is_run || name(of) == name(all) || name(of) == "byway-config" {
         list("ENVIRONMENT", &ENVIRONMENT).to_writer(&mut out)?;
+        list("FILES", &FILES).to_writer(&mut out)?;
     }
     see_also(all, of).to_writer(&mut out)?;
     Ok(out)

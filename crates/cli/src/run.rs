@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs `command`; the result is the status to end with.
+/// Runs `command`, plainly if `off`; the result is the status to end with.
 pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsString]) -> i32 {
     if let Err(why) = settings.memory.check() {
         tell(&format!("run: {why}"));
@@ -31,7 +31,7 @@ pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsStr
     if environment::is_without_rseq() {
         settings.forbid_rseq();
     }
-    if off || environment::is_off() {
+    if off {
         return plain(command);
     }
     // A folder that the user named and that cannot be used is the user's mistake; the usual one is the machine's.

@@ -19,6 +19,19 @@ pub fn is_without_rseq() -> bool {
     variable("BYWAY_RSEQ").is_some_and(|v| v == "off")
 }
 
+/// Whether no file of settings is to be read.
+pub fn is_without_files() -> bool {
+    variable("BYWAY_CONFIG").is_some_and(|v| v == "off")
+}
+
+/// The folder of the user's settings, of all programs; XDG has a relative one ignored.
+pub fn config_folder() -> Option<PathBuf> {
+    let path = |name| variable(name).map(PathBuf::from);
+    path("XDG_CONFIG_HOME")
+        .filter(|d| d.is_absolute())
+        .or_else(|| path("HOME").map(|d| d.join(".config")))
+}
+
 /// Whether the user has named the folder of shared memory.
 pub fn names_shm() -> bool {
     std::env::var_os("BYWAY_SHM").is_some()
@@ -26,6 +39,11 @@ pub fn names_shm() -> bool {
 
 /// What the cache of rewritten texts holds if nothing else is said, MiB.
 const CACHE_MIB: u64 = 256;
+
+/// Whether the environment says how much that cache may hold.
+pub fn names_cache_bytes() -> bool {
+    variable("BYWAY_CACHE_MIB").is_some()
+}
 
 /// Bytes that the cache of rewritten texts may hold.
 ///
@@ -42,6 +60,12 @@ pub fn cache_bytes() -> Result<u64, String> {
             said.to_string_lossy()
         )
     })
+}
+
+/// The variable that says where the cache of rewritten texts is to be; none: there is none of them.
+pub fn cache_variable() -> Option<&'static str> {
+    let all = ["BYWAY_CACHE", "XDG_CACHE_HOME", "HOME"];
+    all.into_iter().find(|name| variable(name).is_some())
 }
 
 /// The cache of rewritten texts: where it is to be.

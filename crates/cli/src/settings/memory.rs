@@ -3,7 +3,7 @@
 //! Invariant: the figures that `check` lets through agree with each other.
 //! Not here: the memory itself (crate mem), how much of it a pipe takes (pipes.rs).
 use byway_mem::layout::{MOST_SLABS, SLAB_BYTES};
-use clap::Args;
+use clap::{ArgAction, Args};
 
 // The shared memory of a run.
 #[derive(Args)]
@@ -17,7 +17,9 @@ pub struct Memory {
     ///
     /// All others of a user share theirs, so that FIFOs between them are
     /// carried. A run with figures of its own is always private.
-    #[arg(long, verbatim_doc_comment)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value_t = false, hide_default_value = true, hide_possible_values = true,
+          action = ArgAction::Set, verbatim_doc_comment)]
     pub private: bool,
     /// Make this much ready at the start, MiB
     #[arg(long, value_name = "MIB", default_value_t = 0)]

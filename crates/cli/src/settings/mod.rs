@@ -1,13 +1,15 @@
-//! What a run is told: the options of `byway run` that shape its domain, and the environment.
+//! What a run is told: the options of `byway run` that shape its domain, the environment, and files.
 //!
 //! ```text
 //! pipes.rs        how much a pipe holds, and which writes are copied once
 //! memory.rs       how much shared memory there is, and when it goes back
 //! environment.rs  BYWAY and its like, as this process was given them
+//! file.rs         the files that give the options other defaults
 //! ```
 //! Invariant: nothing here uses another room of this crate, and nothing here acts: settings are read and checked.
 //! Not here: the commands (flags.rs), what follows from a setting (domain.rs, run.rs).
 pub mod environment;
+pub mod file;
 mod memory;
 mod pipes;
 

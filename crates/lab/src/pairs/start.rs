@@ -142,6 +142,8 @@ impl Byway {
         c.args(&call.words);
         // A worker that starts others under Byway would not be plain.
         c.env_remove("BYWAY").env_remove("LD_PRELOAD");
+        // Other defaults of this user's are not what is measured.
+        c.env("BYWAY_CONFIG", "off");
         let (cpus, namespace) = (call.cpus.to_vec(), call.namespace);
         // SAFETY: `bind`, `enter` and prctl(2) only make system calls.
         unsafe {

@@ -34,14 +34,17 @@ pub struct Ran {
 impl Side<'_> {
     /// `program`, or `byway run -- program`.
     pub fn command(self, byway: &Path, program: &Path) -> Command {
-        match self {
+        let mut c = match self {
             Side::Carried(words) => {
                 let mut c = Command::new(byway);
                 c.arg("run").args(words).arg("--").arg(program);
                 c
             }
             _ => Command::new(program),
-        }
+        };
+        // Other defaults of this user's are not what is measured.
+        c.env("BYWAY_CONFIG", "off");
+        c
     }
 
     /// Runs what `command` made, on `cpus` if they are given.
