@@ -161,8 +161,11 @@ struct Stat {
     /// One JSON document instead of tables
     #[arg(long)]
     json: bool,
+    /// OpenMetrics text instead, for Prometheus and its like
+    #[arg(long, conflicts_with = "json")]
+    openmetrics: bool,
     /// A line for each CPU as well
-    #[arg(long)]
+    #[arg(long, conflicts_with = "openmetrics")]
     cpus: bool,
     /// Only the run with this process id
     pid: Option<u32>,
@@ -264,7 +267,12 @@ pub fn main() -> i32 {
         "report" => report::report(&told(words)),
         "stat" => {
             let s: Stat = told(words);
-            stat::stat(s.json, s.cpus, s.pid)
+            let form = match (s.json, s.openmetrics) {
+                (true, _) => stat::Form::Json,
+                (_, true) => stat::Form::OpenMetrics,
+                _ => stat::Form::Tables { cpus: s.cpus },
+            };
+            stat::stat(form, s.pid)
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),

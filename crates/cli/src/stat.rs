@@ -1,8 +1,10 @@
 //! `byway stat` and `byway doctor --audit`: the memory of the runs of this user, as `netstat -m` would show it, and the
 //! proof that none of it is lost. docs/stats.md explains every figure.
 //!
-//! Invariant: a run is looked at, never changed.
-//! Not here: what the figures are made of (crate mem: stats.rs, audit.rs).
+//! Invariant: a run is looked at, never changed. A line of a table has 80 columns at most.
+//! Not here: what the figures are made of (crate mem: stats.rs, audit.rs), their form for monitors (openmetrics.rs).
+mod openmetrics;
+
 use crate::{caller, domain, members};
 use byway_folder::runs;
 use byway_mem::audit;
@@ -106,6 +108,20 @@ struct EventStats {
     bytes_given_back: u64,
 }
 
+impl EventStats {
+    /// The last columns of a line.
+    fn columns(&self) -> String {
+        format!(
+            "{:>8}{:>7}{:>7}{:>9}{:>6}",
+            count(self.refills),
+            count(self.drains),
+            count(self.remote_returns),
+            count(self.failures),
+            size(self.bytes_given_back as usize),
+        )
+    }
+}
+
 impl From<Events> for EventStats {
     fn from(e: Events) -> EventStats {
         EventStats {
@@ -186,88 +202,109 @@ fn title(runs: &Runs) -> String {
 
 /// A size in five characters at most.
 fn size(bytes: usize) -> String {
-    match bytes {
-        b if b < 10_000 => format!("{b}"),
-        b if b < 10_000 << 10 => format!("{}K", b >> 10),
-        b => format!("{}M", b >> 20),
-    }
+    let units = ["", "K", "M", "G", "T", "P", "E"];
+    let k = (0..units.len()).find(|k| bytes >> (10 * k) < 10_000);
+    let k = k.unwrap_or(units.len() - 1);
+    format!("{}{}", bytes >> (10 * k), units[k])
 }
 
-fn print(s: &RunStats, cpus: bool) {
+/// A number in six characters at most, in thousands or more where it is long.
+fn count(n: impl TryInto<u64>) -> String {
+    let mut n = n.try_into().unwrap_or(u64::MAX);
+    if n < 1_000_000 {
+        return n.to_string();
+    }
+    let mut unit = "kMGTP".chars();
+    let mut last = unit.next();
+    n /= 1000;
+    while n >= 100_000 {
+        n /= 1000;
+        last = unit.next();
+    }
+    n.to_string() + &last.map(String::from).unwrap_or_default()
+}
+
+/// The block of a run, in lines of 80 columns at most.
+fn lines(s: &RunStats, cpus: bool) -> Vec<String> {
     let used = s.slabs_in_use as usize * s.slab_bytes;
-    println!(
-        "{}: {} of {} taken (most {}), {} free; back to {} when over {} for {} ms; {}",
-        title(&s.runs),
-        size(used),
-        size(s.limit_bytes),
-        size(s.slabs_high_water as usize * s.slab_bytes),
-        size(s.free_bytes),
-        size(s.low_bytes),
-        size(s.high_bytes),
-        s.decay_ms,
-        s.band
-    );
-    println!(
-        "{:<8}{:>7}{:>7}{:>8}{:>7}{:>6}{:>8}{:>7}{:>7}{:>9}{:>6}",
-        "class",
-        "in use",
-        "cached",
-        "at home",
-        "memory",
-        "most",
-        "refills",
-        "drains",
-        "remote",
-        "failures",
-        "given"
-    );
-    for c in &s.classes {
-        println!(
+    let most = s.slabs_high_water as usize * s.slab_bytes;
+    let mut lines = vec![
+        format!(
+            "{}: {} of {} taken (most {}), {} free",
+            title(&s.runs),
+            size(used),
+            size(s.limit_bytes),
+            size(most),
+            size(s.free_bytes),
+        ),
+        format!(
+            "    free memory back to {} when over {} for {} ms; {}",
+            size(s.low_bytes),
+            size(s.high_bytes),
+            s.decay_ms,
+            s.band
+        ),
+        format!(
             "{:<8}{:>7}{:>7}{:>8}{:>7}{:>6}{:>8}{:>7}{:>7}{:>9}{:>6}",
+            "class",
+            "in use",
+            "cached",
+            "at home",
+            "memory",
+            "most",
+            "refills",
+            "drains",
+            "remote",
+            "failures",
+            "given"
+        ),
+    ];
+    lines.extend(s.classes.iter().map(|c| {
+        format!(
+            "{:<8}{:>7}{:>7}{:>8}{:>7}{:>6}{}",
             c.class,
-            c.in_use,
-            c.cached,
-            c.at_home,
+            count(c.in_use),
+            count(c.cached),
+            count(c.at_home),
             size(c.present_bytes),
             size(c.slabs_high_water * s.slab_bytes),
-            c.events.refills,
-            c.events.drains,
-            c.events.remote_returns,
-            c.events.failures,
-            size(c.events.bytes_given_back as usize),
-        );
-    }
+            c.events.columns()
+        )
+    }));
     let ms = s.fifo_cpu_us as f64 / 1000.0;
-    println!(
-        "FIFOs: {} whose opens are counted; {ms:.1} ms of CPU time for who holds them",
+    lines.push(format!(
+        "FIFOs: {} with counted opens; {ms:.1} ms of CPU time for their holders",
         s.fifos_counted
-    );
-    if cpus {
-        for f in &s.fronts {
-            let name = if f.shared {
-                format!("shared {} {}", f.front - CPUS, f.class)
-            } else {
-                format!("cpu {} {}", f.front, f.class)
-            };
-            println!(
-                "  {:<16}{:>6} cached{:>12}{:>8}{:>7}{:>7}{:>9}{:>6}",
-                name,
-                f.cached,
-                "",
-                f.events.refills,
-                f.events.drains,
-                f.events.remote_returns,
-                f.events.failures,
-                size(f.events.bytes_given_back as usize),
-            );
-        }
-    }
+    ));
+    let fronts = s.fronts.iter().filter(|_| cpus);
+    lines.extend(fronts.map(|f| {
+        let name = match f.shared {
+            true => format!("shared {} {}", f.front - CPUS, f.class),
+            false => format!("cpu {} {}", f.front, f.class),
+        };
+        let cached = count(f.cached);
+        format!(
+            "  {name:<17}{cached:>6} cached{:>11}{}",
+            "",
+            f.events.columns()
+        )
+    }));
+    lines
+}
+
+/// How it is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Tables { cpus: bool },
+    Json,
+    OpenMetrics,
 }
 
 /// Prints the memory of every live run; 1 if there is none.
-pub fn stat(json: bool, cpus: bool, only: Option<u32>) -> i32 {
+pub fn stat(form: Form, only: Option<u32>) -> i32 {
     // No runs are an answer for a program, and a mistake of a person.
-    let v = if json && only.is_none() {
+    let is_for_programs = !matches!(form, Form::Tables { .. });
+    let v = if is_for_programs && only.is_none() {
         runs(None)
     } else {
         match some(only) {
@@ -276,16 +313,19 @@ pub fn stat(json: bool, cpus: bool, only: Option<u32>) -> i32 {
         }
     };
     let all: Vec<RunStats> = v.into_iter().map(|(runs, d)| look(runs, d)).collect();
-    if json {
-        match serde_json::to_string_pretty(&all) {
+    match form {
+        Form::Json => match serde_json::to_string_pretty(&all) {
             Ok(text) => println!("{text}"),
             Err(e) => {
                 eprintln!("byway: stat: {e}");
                 return 1;
             }
+        },
+        Form::OpenMetrics => print!("{}", openmetrics::text(&all)),
+        Form::Tables { cpus } => {
+            let lines = all.iter().flat_map(|s| lines(s, cpus));
+            lines.for_each(|l| println!("{l}"));
         }
-    } else {
-        all.iter().for_each(|s| print(s, cpus));
     }
     0
 }
@@ -326,3 +366,6 @@ pub fn audit() -> i32 {
     }
     i32::from(bad)
 }
+
+#[cfg(test)]
+mod tests;
