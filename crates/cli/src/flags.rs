@@ -6,6 +6,7 @@ use crate::settings::{Settings, environment, file};
 use crate::tell::tell;
 use crate::{
     bench, cached, completions, config, doctor, explain, given, manual, object, report, run, stat,
+    top,
 };
 use byway_lab::child::Failure;
 use byway_lab::pairs;
@@ -54,6 +55,11 @@ fn shown() -> Command {
                 "stat",
                 "Show the memory of the runs of this user: in use, cached, events",
                 Stat::augment_args,
+            ),
+            one(
+                "top",
+                "Show the open pipes of this user's runs: how much is carried",
+                Top::augment_args,
             ),
             one(
                 "doctor",
@@ -172,6 +178,16 @@ struct Stat {
 }
 
 #[derive(Args)]
+struct Top {
+    /// One look; usual where standard output is no terminal
+    #[arg(long)]
+    once: bool,
+    /// One look, as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 #[command(next_line_help = true)]
 struct Doctor {
     /// Walk the memory of this user's runs: is each object in just one place?
@@ -273,6 +289,10 @@ pub fn main() -> i32 {
                 _ => stat::Form::Tables { cpus: s.cpus },
             };
             stat::stat(form, s.pid)
+        }
+        "top" => {
+            let t: Top = told(words);
+            top::top(t.once, t.json)
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),

@@ -29,6 +29,7 @@
 //   program     whether a program can take part
 //   run         the command `run`
 //   stat        the commands `stat` and `doctor --audit`
+//   top         the command `top`
 //   object      the command `doctor --object`
 //   cached      the command `doctor --cache`
 //   doctor      the command `doctor`
@@ -73,6 +74,7 @@ mod shim;
 mod stat;
 mod tally;
 mod tell;
+mod top;
 
 fn main() {
     domain::start_clock();

@@ -16,10 +16,10 @@ use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The live runs that share a domain, the one that serves it first.
-type Runs = Vec<u32>;
+pub type Runs = Vec<u32>;
 
 /// The domains of this user's live runs.
-fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
+pub fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
     let mut v: Vec<(Runs, Domain)> = runs::files(&domain::folder())
         .into_iter()
         .filter_map(|path| {
@@ -38,9 +38,14 @@ fn runs(only: Option<u32>) -> Vec<(Runs, Domain)> {
 /// The live runs, or a sentence on standard error.
 fn some(only: Option<u32>) -> Result<Vec<(Runs, Domain)>, i32> {
     let v = runs(only);
-    if !v.is_empty() {
-        return Ok(v);
+    match v.is_empty() {
+        true => Err(no_run(only)),
+        false => Ok(v),
     }
+}
+
+/// Says that there is no run, or not that one; the result is the exit status.
+pub fn no_run(only: Option<u32>) -> i32 {
     let dir = domain::folder();
     match only {
         Some(pid) => eprintln!(
@@ -52,7 +57,7 @@ fn some(only: Option<u32>) -> Result<Vec<(Runs, Domain)>, i32> {
             dir.display()
         ),
     }
-    Err(1)
+    1
 }
 
 #[derive(Serialize)]
@@ -201,7 +206,7 @@ fn title(runs: &Runs) -> String {
 }
 
 /// A size in five characters at most.
-fn size(bytes: usize) -> String {
+pub fn size(bytes: usize) -> String {
     let units = ["", "K", "M", "G", "T", "P", "E"];
     let k = (0..units.len()).find(|k| bytes >> (10 * k) < 10_000);
     let k = k.unwrap_or(units.len() - 1);
