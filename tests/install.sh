@@ -56,6 +56,8 @@ fish() { HOME=$work command fish --no-config -c ". $root/share/fish/vendor_compl
 is "fish: an option" "$(fish 'byway run --cap')" "--capacity "
 is "fish: a value" "$(fish 'byway run --pipe l')" "lp lp+zc "
 is "fish: a command" "$(fish 'byway compl')" "completions "
+is "fish: a program" "$(fish 'byway run -- mkfif')" "mkfifo "
+has "fish: a program's words" "$(fish 'byway run --off -- byway run --cap')" "--capacity"
 
 "$byway" completions tcsh 2>"$work/err"; is "no such shell" $? 2; has "no such shell" "$(cat "$work/err")" "bash, zsh, fish"
 "$byway" manual "$work/none" 2>"$work/err"; is "no such folder" $? 2; has "no such folder" "$(cat "$work/err")" "give a folder"

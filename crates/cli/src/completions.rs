@@ -29,7 +29,10 @@ fn text(mut commands: Command, shell: Shell) -> Vec<u8> {
     let mut out = vec![];
     match shell {
         Shell::Zsh => generate(aot::Zsh, &mut commands, "byway", &mut out),
-        Shell::Fish => generate(aot::Fish, &mut commands, "byway", &mut out),
+        Shell::Fish => {
+            generate(aot::Fish, &mut commands, "byway", &mut out);
+            out.extend(FISH_COMMAND.as_bytes());
+        }
         Shell::Bash => {
             commands.build();
             let mut commands = without_operands(commands);
@@ -66,6 +69,17 @@ _byway_or_command() {
     _byway "$@"
 }
 complete -F _byway_or_command -o bashdefault -o default byway
+"#;
+
+/// The same for fish.
+const FISH_COMMAND: &str = r#"
+function __fish_byway_command
+    set -l words (commandline -opc)
+    set -l dashes (contains -i -- -- $words); or return
+    set -l rest $words[(math $dashes + 1)..]
+    complete -C (string join -- ' ' (string escape -- $rest) (commandline -ct))
+end
+complete -c byway -n 'contains -- -- (commandline -opc)' -f -a '(__fish_byway_command)'
 "#;
 
 #[cfg(test)]
