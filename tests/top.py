@@ -14,33 +14,45 @@ import time
 
 BYWAY = os.path.realpath(sys.argv[1])
 
-# `busy`: carried, and then not read; `cold`: its reader sleeps; `gone`: carried, and closed.
+# `busy`: carried, and then not read; `cold`: its reader sleeps; `full`: its writer sleeps; `gone`: carried, closed.
 PROGRAM = r"""
 import os, sys, time
+MUCH = 8 << 20
+gone, busy, cold, full, go = pipes = [os.pipe() for _ in range(5)]
+inodes = [os.fstat(p[0]).st_ino for p in (busy, cold, full)]
+def keep(*mine):
+    for fd in sum(pipes, ()):
+        if fd not in mine: os.close(fd)
 def child(f):
     pid = os.fork()
     if pid == 0:
-        f(); os._exit(0)
+        f()
+        os._exit(0)
     return pid
-def take(fd, n):
+def take(fd):
+    n = MUCH
     while n > 0: n -= len(os.read(fd, min(n, 65536)))
-MUCH = 8 << 20
-gone, busy, cold, go = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+def put(fd, n):
+    for i in range(n // 4096): os.write(fd, bytes(4096))
 def reads():
-    os.close(gone[1]); os.close(busy[1]); os.close(cold[1]); os.close(go[1])
-    take(gone[0], MUCH); os.close(gone[0])
-    take(busy[0], MUCH); os.read(go[0], 1)
+    keep(gone[0], busy[0], full[0], go[0])
+    take(gone[0]); os.close(gone[0])
+    take(busy[0]); take(full[0])
+    os.read(go[0], 1)
 def sleeps():
-    for p in gone, busy, go: os.close(p[0]); os.close(p[1])
-    os.close(cold[1]); os.read(cold[0], 1)
-pids = [child(reads), child(sleeps)]
-for p in gone, busy, cold, go: os.close(p[0])
-for p in gone, busy:
-    for i in range(MUCH // 4096): os.write(p[1], bytes(4096))
-os.close(gone[1])
+    keep(cold[0])
+    os.read(cold[0], 1)
+def writes():
+    keep(full[1])
+    try: put(full[1], 2 * MUCH)
+    except BrokenPipeError: pass
+pids = [child(reads), child(sleeps), child(writes)]
+keep(gone[1], busy[1], cold[1], go[1])
+put(gone[1], MUCH); os.close(gone[1])
+put(busy[1], MUCH)
 time.sleep(0.5)
 os.write(busy[1], bytes(100_000))
-print(os.fstat(busy[1]).st_ino, os.fstat(cold[1]).st_ino, os.getpid(), *pids, flush=True)
+print(*inodes, os.getpid(), *pids, flush=True)
 sys.stdin.readline()
 os.write(go[1], b"x"); os.write(cold[1], b"x")
 for pid in pids: os.waitpid(pid, 0)
@@ -72,18 +84,18 @@ with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
         """The run, the inodes of its pipes, its processes, and what is said of it once the other reader sleeps."""
         run = subprocess.Popen([BYWAY, "run", "--", sys.executable, "-c", PROGRAM, "word"], env=env,
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        busy, cold, *pids = map(int, run.stdout.readline().split())
+        busy, cold, full, *pids = map(int, run.stdout.readline().split())
         for _ in range(100):
             [domain] = json.loads(top("--json")[1])["domains"]
             flows = {f["inode"]: f for f in domain["channels"]}
-            if cold in flows and flows[cold]["readers_asleep"] == 1:
+            if {cold, full} <= flows.keys() and flows[cold]["readers_asleep"] == flows[full]["writers_asleep"] == 1:
                 break
             time.sleep(0.05)
-        return run, busy, cold, pids, domain, flows
+        return run, busy, cold, full, pids, domain, flows
 
     for _ in range(5):  # on a busy machine each write may wake the reader, and the pipe is the kernel's for that
-        run, busy, cold, pids, domain, flows = started()
-        if flows[busy]["mode"] == "carried":
+        run, busy, cold, full, pids, domain, flows = started()
+        if flows[busy]["mode"] == flows[full]["mode"] == "carried":
             break
         run.communicate("\n")
     [one] = domain["runs"]
@@ -95,11 +107,14 @@ with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
     check("how full", f["unread_bytes"] == 100_000 <= f["ring_bytes"], f)
     check("nobody sleeps", (f["readers_asleep"], f["writers_asleep"], f["why"]) == (0, 0, None), f)
     check("who has it", f["processes"] == sorted(pids[:2]), (f["processes"], pids))
+    f = flows[full]
+    check("a writer sleeps", f["writers_asleep"] == 1 and f["mode"] == "carried", f)
+    check("a full ring", f["unread_bytes"] > 0.9 * f["ring_bytes"], f)
     f = flows[cold]
     check("not carried, and why", (f["mode"], f["carried_bytes"], f["ring_bytes"]) == ("kernel", 0, None) and f["why"], f)
     check("a reader sleeps", f["readers_asleep"] == 1, f)
     check("the names", f["reader"].startswith("python"), f)
-    check("what is closed is not shown", sum(f["carried_bytes"] > 4 << 20 for f in flows.values()) == 1, flows)
+    check("what is closed is not shown", sum(f["carried_bytes"] > 4 << 20 for f in flows.values()) == 2, flows)
 
     status, text, err = top("--once")
     check("text", (status, err) == (0, "") and f"run {run.pid}: " in text, text)

@@ -326,7 +326,10 @@ fn run_words() -> Command {
     run
 }
 
-/// What `run` is told: by the words, and where they say nothing by the files. The result is else the exit status.
+/// What `run` is told: by the words, and where they say nothing by the files.
+///
+/// # Errors
+/// The exit status; what is wrong has been said.
 fn completed(words: &ArgMatches) -> Result<Run, i32> {
     let off = words.get_one::<bool>("off").copied();
     let files = match off.unwrap_or_else(environment::is_off) {

@@ -68,7 +68,7 @@ struct Flow {
     /// Bytes of the ring, and of those that lie in it; none where it has no ring.
     ring_bytes: Option<u64>,
     unread_bytes: Option<u64>,
-    /// In a read or a write of the kernel's: asleep, as a rule. 7 are 7 or more; none where such calls are not counted.
+    /// In a call of the kernel's: asleep, as a rule. 7 are 7 or more; none where such calls are not counted.
     readers_asleep: Option<u64>,
     writers_asleep: Option<u64>,
     why: Option<String>,
@@ -190,9 +190,23 @@ fn flow(d: &Domain, i: usize, holders: &Holders) -> Option<Flow> {
         ring_bytes: ring.map(|r| r.bytes()),
         unread_bytes: ring.map(|r| unread.min(r.bytes())),
         readers_asleep: is_counted.then(|| tail.sleepers()),
-        writers_asleep: is_counted.then(|| tail.kernel_writers()),
+        writers_asleep: is_counted
+            .then(|| tail.kernel_writers() + u64::from(ring.is_some() && sleeps_full(ch))),
         why: told.cause.map(clause),
     })
+}
+
+/// Whether a writer sleeps because the ring is full. The tail does not count it: the bytes that it has put into the kernel
+/// lane keep its descriptor full, and the channel has the thread that last went to sleep so.
+fn sleeps_full(ch: &Channel) -> bool {
+    let thread = ch.writer.0.sleeper.load(Relaxed);
+    let stat = || fs::read_to_string(format!("/proc/{thread}/stat")).ok();
+    // LINUX proc_pid_stat(5): the state stands behind the name, which may have any character.
+    let sleeps = |stat: String| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with('S'))
+    };
+    thread != 0 && ch.chunk().valid() && stat().is_some_and(sleeps)
 }
 
 fn clause(c: Cause) -> String {
