@@ -46,6 +46,7 @@ pub fn enters(ch: &Channel) -> bool {
 
 /// That call has ended.
 pub fn leaves(ch: &Channel) {
+    // ORDER: the call comes before that it counts no more.
     ch.writer.0.unmatched_calls.fetch_sub(1, SeqCst);
 }
 
@@ -69,14 +70,13 @@ pub fn ends(ch: &Channel) {
 /// The unmatched end that writes to the channel in slot `i` is closed, and nobody else has it: frees the slot.
 pub fn closes(d: Domain, i: usize) {
     let Some(ch) = Channel::at(d, i) else { return };
-    // ORDER: from then on nobody matches it.
-    let unmatched = ch
-        .writer
-        .0
-        .born
-        .compare_exchange(NONE, GONE, SeqCst, Relaxed);
     let calls = &ch.writer.0.unmatched_calls;
-    if unmatched.is_ok() && calls.load(SeqCst) == 0 && ch.is_socket() && ch.tail().closed() {
+    if ch.is_socket()
+        && tells(ch, NONE, GONE)
+        // ORDER: as in `is_ready`; a call that is counted later finds no channel to open.
+        && calls.load(SeqCst) == 0
+        && ch.tail().closed()
+    {
         registry::release(d, i);
     }
 }
@@ -126,27 +126,22 @@ fn matches(me: &Caller, ch: &Channel) -> bool {
     let Some(far) = slot.filter(|far| far.is_socket()) else {
         return false;
     };
-    let tell = |ch: &Channel, other: u64| {
-        // ORDER: before a look at the calls that are counted (`is_ready`).
-        let was = ch
-            .writer
-            .0
-            .born
-            .compare_exchange(NONE, other, SeqCst, SeqCst);
-        was.is_ok() || was == Err(other)
-    };
-    if !tell(far, own) {
+    if !tells(far, NONE, own) {
         return false;
     }
     if !far.facts.0.key.is(dev, other) {
         // It was closed meanwhile, and the slot is another's.
-        let _ = far
-            .writer
-            .0
-            .born
-            .compare_exchange(own, NONE, SeqCst, Relaxed);
+        tells(far, own, NONE);
         return false;
     }
     ch.facts.0.why.store(Reason::Cold as u8, Relaxed);
-    tell(ch, other)
+    tells(ch, NONE, other)
+}
+
+/// What is known of the other end of the end that writes to `ch` becomes `now`, if it was `was`. False: it is neither.
+fn tells(ch: &Channel, was: u64, now: u64) -> bool {
+    let born = &ch.writer.0.born;
+    // ORDER: before a look at the calls that are counted (`is_ready`, `closes`).
+    let found = born.compare_exchange(was, now, SeqCst, SeqCst);
+    found.is_ok() || found == Err(now)
 }

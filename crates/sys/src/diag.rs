@@ -84,7 +84,9 @@ fn found(words: &[u32], ino: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::{found, peer};
+    use std::format;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::{UnixListener, UnixStream};
 
