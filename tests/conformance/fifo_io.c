@@ -291,6 +291,8 @@ nonblock_by_dup_and_fork(void) { /* O_NONBLOCK is the opening's: dups and childr
     }
     size_t n = fill_up(p[1], 0);
     int v = OPEN(f, O_WRONLY), dv = dup(v);
+    /* One that is to hold less than the kernel's holds at least that, and more where it was handed back meanwhile. */
+    if (holds() < 65536) n += fill_up(p[1], n);
     pid_t c = child();
     if (!c) {
         setfl(v, O_NONBLOCK, 0);

@@ -6,6 +6,7 @@
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_pipe::channel::{Channel, OTHERS};
+use byway_pipe::peer;
 use byway_pipe::reason::Reason;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -156,6 +157,13 @@ impl Entry {
         }
         if self.is_exact && self.all() == 0 {
             return Some(EMPTY_TEXT);
+        }
+        if ch.is_socket() && !peer::is_matched(ch) {
+            // Its reader is not known to the channel.
+            return Some(match self.counts.kernel <= LITTLE {
+                true => LITTLE_TEXT,
+                false => "carrying never began",
+            });
         }
         let nobody = (self.writer == UNKNOWN, self.reader == UNKNOWN);
         Some(match nobody {

@@ -85,7 +85,6 @@ pub fn closes(d: Domain, i: usize) {
 /// known.
 pub(crate) fn is_ready(me: &Caller, ch: &Channel) -> bool {
     if !is_matched(ch) && !matches(me, ch) {
-        ch.used_by(process::name(), true);
         policy::open_later(ch, Reason::OtherEnd);
         return false;
     }

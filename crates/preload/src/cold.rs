@@ -11,10 +11,11 @@ use crate::bits::Bits;
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
 use crate::{attach, fdtable, give_up, io, message, unmatched};
+use byway_pipe::channel::Channel;
 use byway_pipe::lock::Patience;
 use byway_pipe::{birth, peer};
 use byway_sys::syscall::nr;
-use byway_sys::{file, socket};
+use byway_sys::{file, process, socket};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -98,7 +99,10 @@ fn goes_warm(fd: usize) {
     let is_async = || file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_ASYNC != 0;
     let slot = || {
         let (d, id) = (attach::domain()?, file::identity(fd)?);
-        birth::end_born(d, id, attach::run())
+        let slot = birth::end_born(d, id, attach::run());
+        let ch = slot.and_then(|i| Channel::at(d, i));
+        ch.iter().for_each(|ch| ch.used_by(process::name(), true));
+        slot
     };
     let slot = match socket::is_stream(fd) && !is_async() {
         true => slot(),
