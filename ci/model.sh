@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; threads
-# that share a set (models/pool.pml), ends that find each other (models/match.pml), the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls
-# (models/pass_through.pml), in full; of all, each known bug as a control that must be found.
-# usage: model.sh [SECONDS for each supertrace, default 15]
+# that share a set (models/pool.pml), ends that find each other (models/match.pml), the biased lock and the inline payload
+# (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of all, each known bug as a control that
+# must be found.
+# usage: model.sh [SECONDS for each supertrace, default 8]
 set -u
 cd "$(dirname "$0")/.."
-seconds=${1:-15} bad=0
+seconds=${1:-8} bad=0
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 model=$PWD/models/pipe.pml level=-O2 slots=27 depth=1000000
 build() { # compiler flags -- spin flags
