@@ -35,7 +35,7 @@ pub fn is_matched(ch: &Channel) -> bool {
 
 /// A call that may sleep begins at the unmatched end that writes to `ch`. False: it is matched by now.
 pub fn enters(ch: &Channel) -> bool {
-    // ORDER: the count comes before the look, as the match comes before the look at the count (`is_known`).
+    // ORDER: the count comes before the look, as the match comes before the look at the count (`is_ready`).
     ch.writer.0.unmatched_calls.fetch_add(1, SeqCst);
     let unmatched = !is_matched(ch);
     if !unmatched {

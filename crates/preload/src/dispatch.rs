@@ -172,13 +172,10 @@ fn carries(f: &mut Frame) -> u32 {
         return RUN;
     };
     let writes = matches!(f.nr, nr::WRITE | nr::WRITEV);
-    let mut slot = end.side(writes);
-    if let (None, Some(i)) = (slot, end.unmatched()) {
-        if let Some(does) = unmatched::reads(f, i) {
-            return does;
-        }
-        slot = fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes));
-    }
+    let slot = match unmatched::side(f, end, writes) {
+        Ok(slot) => slot,
+        Err(does) => return does,
+    };
     let does = match slot {
         Some(i) => io::begin(f, i),
         // LINUX EBADF, which the kernel says itself.

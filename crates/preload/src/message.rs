@@ -73,13 +73,10 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         nr::SENDTO | nr::RECVFROM => takes_buffer(f, writes),
         _ => takes_message(f, writes),
     };
-    let mut slot = end.side(writes);
-    if let (None, Some(i)) = (slot, end.unmatched()) {
-        if let Some(does) = unmatched::reads(f, i) {
-            return Some(does);
-        }
-        slot = fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes));
-    }
+    let slot = match unmatched::side(f, end, writes) {
+        Ok(slot) => slot,
+        Err(does) => return Some(does),
+    };
     let Some(i) = slot.filter(|_| carried) else {
         let does = suspends(f, &[0]);
         let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));

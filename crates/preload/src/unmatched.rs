@@ -8,6 +8,7 @@
 //! Not here: which two ends belong together, calls at a matched one (message.rs), sets of epoll's (sets.rs).
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
+use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, fdtable, io, sets};
 use byway_mem::layout::flags::NO_UNIX;
 use byway_pipe::channel::Channel;
@@ -137,15 +138,20 @@ pub fn closes(fd: usize) -> bool {
     last
 }
 
-/// A call that reads from the end that writes to the channel in slot `i`. `None`: it is matched by now.
-pub fn reads(f: &mut Frame, i: usize) -> Option<u32> {
+/// The slot that call `f` of `end` moves bytes of, if it has one. `Err`: it reads from an unmatched end, and runs, counted.
+pub fn side(f: &mut Frame, end: Endpoint, writes: bool) -> Result<Option<usize>, u32> {
+    let slot = end.side(writes);
+    let (None, Some(i)) = (slot, end.unmatched()) else {
+        return Ok(slot);
+    };
     sets::reads_unmatched(f.args[0]);
     if !enters(i) {
-        return None;
+        // It is matched by now.
+        return Ok(fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes)));
     }
     f.chan = i;
     f.want = io::maker();
-    Some(io::own(f, READS))
+    Err(io::own(f, READS))
 }
 
 /// After that call.

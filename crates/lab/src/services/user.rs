@@ -15,7 +15,7 @@ pub struct User {
 }
 
 impl User {
-    /// PostgreSQL's own, or nobody; `None`: who measures is not root, and needs no other.
+    /// PostgreSQL's own, or nobody; `None`: this user is not root, and needs no other.
     pub fn other() -> Option<User> {
         // SAFETY: no arguments.
         if unsafe { libc::geteuid() } != 0 {
