@@ -42,7 +42,9 @@ add() {
   for shell in bash zsh fish; do "$built/byway" completions $shell >"$new/$shell"; done
   "$built/byway" manual "$new"
   file 755 bin/byway "$built/byway"
-  file 755 lib/byway/libbyway_preload.so "$built/libbyway_preload.so"
+  # Programs that may not read a user's cache (AppArmor) can load this one.
+  mkdir "$new/lib"; "$built/byway" library "$new/lib"
+  for library in "$new"/lib/*; do file 755 "lib/byway/${library##*/}" "$library"; done
   for program in byway-mimalloc byway-iceoryx2; do
     [ ! -x "$built/$program" ] || file 755 "lib/byway/$program" "$built/$program"
   done

@@ -72,6 +72,7 @@ make -s install "${install[@]}"; is "installed again: the old file" "$(find "$ro
 is "installed again" "$("$root/bin/byway" --version)" "byway $version"
 is "installed again: a carried pipe" "$("$root/bin/byway" run --explain-to "$work/explained" -- sh -c 'head -c 1000000 /dev/zero | cat | wc -c')" 1000000
 has "installed again: the library is found" "$(cat "$work/explained")" "pipes carried"
+is "the library is the installed one" "$("$root/bin/byway" run -- sh -c 'realpath "$LD_PRELOAD"')" "$(ls "$root"/lib/byway/*-libbyway_preload.so)"
 make -s uninstall "${install[@]}"; is "what is another's stays" "$(left)" "$before"
 make -s install DESTDIR="$work/root" PREFIX=usr BUILT="$built" 2>"$work/err"; is "PREFIX that is no path" "$? $(left)" "2 $before"
 has "PREFIX that is no path" "$(cat "$work/err")" "begins with /"

@@ -259,13 +259,14 @@ def pages_used_up_and_a_fifo(box):
 
 @case("audit", plain=False)
 def the_library_goes(box):
-    """Byway is removed while a run goes on: what starts then is told of no library."""
+    """Byway and its cache are removed while a run goes on: what starts then is told of no library."""
     folder = box.path("installed")
-    os.mkdir(folder)
-    for name in ("byway", "libbyway_preload.so"):
-        shutil.copy(os.path.join(os.path.dirname(box.byway), name), folder)
-    text = f"echo one | cat; rm -r {folder}; echo two | cat; {PIPES}"
+    os.mkdir(folder, 0o700)
+    shutil.copy(box.byway, os.path.join(folder, "byway"))
+    box.env["BYWAY_CACHE"] = folder
+    text = f"echo one | cat; ls {folder}/*-libbyway_preload.so >{box.path('was')}; rm -r {folder}; echo two | cat; {PIPES}"
     fine(box.run("sh", "-c", text, start=[os.path.join(folder, "byway"), "run", "--"]), "one\ntwo\n3000000\n")
+    assert os.path.getsize(box.path("was")), "there was no library"
 
 
 TICKS = r"""
@@ -325,13 +326,15 @@ def instead(path, text):
 def a_preloaded_library(box):
     """A folder with a library of its own, and the command that preloads it: Byway's, or a plain one."""
     folder = box.path("installed")
-    os.mkdir(folder)
+    os.mkdir(folder, 0o700)
     if box.way == "plain":
         library = box.cc("installed/counts.so", COUNTS, "-shared", "-fPIC")
         return library, ["env", f"LD_PRELOAD={library}"]
-    for name in ("byway", "libbyway_preload.so"):
-        shutil.copy(os.path.join(os.path.dirname(box.byway), name), folder)
-    return os.path.join(folder, "libbyway_preload.so"), [os.path.join(folder, "byway"), "run", "--"]
+    box.env["BYWAY_CACHE"] = folder
+    fine(box.run("true"))
+    library = next(n for n in os.listdir(folder) if n.endswith("-libbyway_preload.so"))
+    os.chmod(os.path.join(folder, library), 0o700)
+    return os.path.join(folder, library), box.start()
 
 
 @case("audit")

@@ -191,11 +191,7 @@ def user(box):
     if os.getuid() != 0:
         raise Skip("only root may give a program away")
     os.chmod(box.folder, 0o755)
-    here = os.path.dirname(box.byway)
-    for name in "byway", "libbyway_preload.so":
-        for place in here, os.path.join(here, "../lib/byway"):
-            if os.path.exists(os.path.join(place, name)):
-                shutil.copy(os.path.join(place, name), box.path(name))
+    shutil.copy(box.byway, box.path("byway"))
     os.mkdir(box.path("home"), 0o700)
     os.chown(box.path("home"), 65534, 65534)
     env = {**box.env, "HOME": box.path("home"), "BYWAY_CACHE": box.path("home", "cache"), "BYWAY_SHM": box.path("home", "shm")}

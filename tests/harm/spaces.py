@@ -12,7 +12,7 @@ from harm import Skip, case, fine, main
 
 LINE = "seq 1 400000 | cat | cat | md5sum"
 SUM = hashlib.md5("".join(f"{n}\n" for n in range(1, 400001)).encode()).hexdigest() + "  -\n"
-LIBRARY = "libbyway_preload.so"
+LIBRARY = "-libbyway_preload.so"
 NUMBERS = itertools.count()
 # The domain's file, in the command's shell.
 FILE = "${BYWAY%:*}"
@@ -76,13 +76,11 @@ def may_unshare(*how):
 
 
 def copied(box, *names):
-    """byway and its library in a folder below the box, for everybody; the program there."""
+    """The program in a folder below the box, for everybody."""
     at = box.path(*names)
     os.makedirs(at)
-    for path in [box.byway, os.path.join(os.path.dirname(box.byway), LIBRARY)]:
-        shutil.copy(path, at)
     os.chmod(box.folder, 0o755)
-    return os.path.join(at, os.path.basename(box.byway))
+    return shutil.copy(box.byway, at)
 
 
 def as_another(box):
@@ -186,9 +184,10 @@ def a_damaged_file_is_swept(box):
 
 @case(13, plain=False)
 def an_odd_path(box):
-    """Installed where LD_PRELOAD cannot name the library."""
+    """A cache where LD_PRELOAD cannot name the library."""
     for n, odd in enumerate(["a b", "a:b", "a$ORIGIN", " b:c "]):
         byway = copied(box, str(n), odd)
+        box.env["BYWAY_CACHE"] = box.path(str(n), odd, "cache")
         fine(box.run("sh", "-c", LINE, start=[byway, "run", "--"]), SUM)
         r = box.run("sh", "-c", LINE, start=[byway, "run", "--explain", "--"])
         assert r.stdout == SUM and carried(r.stderr) and "ERROR" not in r.stderr, r.stderr
@@ -219,27 +218,90 @@ def an_odd_path(box):
         assert not os.listdir(shm)
 
 
+def library(box, *folder):
+    """The library's file in a cache of the box's own, below `folder`, which a run has filled."""
+    cache = box.env["BYWAY_CACHE"] = box.path(*folder, "cache")
+    fine(box.run("sh", "-c", LINE), SUM)
+    return os.path.join(cache, next(n for n in os.listdir(cache) if n.endswith(LIBRARY)))
+
+
 @case(13, plain=False)
-def a_library_that_cannot_be_loaded(box):
-    byway = copied(box, "bin")
-    library = os.path.join(os.path.dirname(byway), LIBRARY)
+def a_library_that_is_damaged(box):
+    """It is made anew: by the next run, and where its size is right by `byway doctor`."""
+    path = library(box)
+    with open(path, "rb") as f:
+        whole = f.read()
     for text in (b"", b"not a library"):
-        with open(library, "wb") as f:
+        os.chmod(path, 0o700)
+        with open(path, "wb") as f:
             f.write(text)
-        told_once(box.run("sh", "-c", LINE, start=[byway, "run", "--"]))
-        r = box.run("sh", "-c", LINE, start=[byway, "run", "--explain", "--"])
-        told_once(r)
-        assert LIBRARY in r.stderr, r.stderr
-    os.unlink(library)
-    told_once(box.run("sh", "-c", LINE, start=[byway, "run", "--"]))
+        r = box.run("sh", "-c", LINE, start=[box.byway, "run", "--explain", "--"])
+        assert r.stdout == SUM and carried(r.stderr), r.stderr
+    os.chmod(path, 0o700)
+    with open(path, "r+b") as f:
+        f.seek(len(whole) // 2)
+        f.write(bytes(64))
+    r = box.run("doctor", start=[box.byway])
+    assert r.returncode == 0 and "damaged in the cache, and made anew" in r.stdout, r.stdout
+    with open(path, "rb") as f:
+        assert f.read() == whole
+
+
+def on_a_file_system(box, options):
+    """Puts the box's own cache on a file system of its own, with texts and no library; where that is."""
+    if os.getuid():
+        raise Skip("no right to mount")
+    at = box.path("mount")
+    os.mkdir(at)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", at], capture_output=True).returncode:
+        raise Skip("no right to mount")
+    box.at_end(lambda: subprocess.run(["umount", "-l", at], check=True))
+    os.unlink(library(box, "mount"))
+    return at
 
 
 @case(13, plain=False)
-def a_library_that_another_may_not_read(box):
-    user = as_another(box)
-    fine(box.run("sh", "-c", LINE, start=user + box.start()), SUM)
-    os.chmod(os.path.join(os.path.dirname(box.byway), LIBRARY), 0o600)
-    told_once(box.run("sh", "-c", LINE, start=user + box.start()))
+def a_cache_that_takes_no_file(box):
+    """The library is in memory then, and nothing is told of it."""
+    at = on_a_file_system(box, "size=12M")
+    with open(os.path.join(at, "all"), "wb", buffering=0) as f:
+        try:
+            while True:
+                f.write(bytes(4096))
+        except OSError:
+            pass
+    for how in ("full", "read-only"):
+        r = box.run("sh", "-c", LINE, start=[box.byway, "run", "--explain", "--"])
+        assert r.stdout == SUM and carried(r.stderr) and "ERROR" not in r.stderr, f"{how}: {r.stderr}"
+        # Also where each descriptor that the program does not know is closed.
+        fine(box.run("python3", "-c", "import os, subprocess; os.closerange(3, 256); print(subprocess.run(['sh', '-c', 'echo a | cat'], "
+                                      "capture_output=True, text=True))"),
+             "CompletedProcess(args=['sh', '-c', 'echo a | cat'], returncode=0, stdout='a\\n', stderr='')\n")
+        subprocess.run(["mount", "-o", "remount,ro", at], check=True)
+
+
+@case(13, plain=False)
+def a_cache_where_nothing_may_be_executed(box):
+    at = on_a_file_system(box, "size=12M")
+    subprocess.run(["mount", "-o", "remount,noexec", at], check=True)
+    r = box.run("sh", "-c", LINE)
+    told_once(r)
+    assert "noexec" in r.stderr and "set BYWAY_CACHE" in r.stderr, r.stderr
+
+
+@case(13, plain=False)
+def the_program_is_replaced(box):
+    """By another version, while a run of it goes on: each has its own library."""
+    byway = copied(box, "bin")
+    library(box)
+    command, on, go = waits(box)
+    p = begin(box, *command, start=[byway, "run", "--explain", "--"])
+    until("a start", is_there(on))
+    os.unlink(byway)
+    shutil.copy("/bin/true", byway)
+    touch(go)
+    r = end(p)
+    assert r.stdout == SUM and carried(r.stderr), r.stderr
 
 
 @case(2)

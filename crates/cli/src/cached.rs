@@ -1,10 +1,14 @@
-//! `byway doctor --cache`: what the cache of rewritten texts holds, and clearing it.
+//! `byway doctor --cache`: what the cache holds, the rewritten texts and the preload library, and clearing it.
 //!
-//! Invariant: to show the cache changes nothing, and makes no folder.
+//! Invariant: to show the cache changes nothing, and makes no folder. Cleared is what a run makes anew: the texts. The
+//! library stays, for live runs name it to each process that they start.
 //! Not here: what a file of it is (rewrite/), what a run needs of it (prepare.rs).
+use crate::library;
 use crate::rewrite::{self, upkeep};
 use crate::settings::environment;
 use clap::ValueEnum;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -62,7 +66,20 @@ fn show(dir: &Path) -> String {
             end(&object, PATH - gone.len())
         );
     }
+    for (name, m) in libraries(dir) {
+        let (size, age) = (mib(m.blocks() * 512), ago(library::used(&m)));
+        text += &format!("\n{size:>9}  {age:<8} library    {name}");
+    }
     text
+}
+
+/// The files of preload libraries, of this and other versions.
+fn libraries(dir: &Path) -> Vec<(String, fs::Metadata)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let named = entries.filter_map(|e| Some((e.file_name().into_string().ok()?, e)));
+    let ours = named.filter(|(name, _)| library::is_of_a_version(name));
+    ours.filter_map(|(name, e)| Some((name, e.metadata().ok()?)))
+        .collect()
 }
 
 fn mib(bytes: u64) -> String {

@@ -3,6 +3,7 @@
 //! Invariant: nothing is started but the dynamic loader's own listing, and nothing is left behind but what the cache keeps.
 //! Not here: how a program is looked at (program.rs), how a text is rewritten (rewrite/), what a run does with the
 //! answers (run.rs).
+use crate::library::{self, Renewed};
 use crate::program::Is;
 use crate::rewrite::{self, Object};
 use crate::settings::Settings;
@@ -141,6 +142,16 @@ fn verified(cache: &Path, f: &mut Findings) {
         );
     }
     f.say(v.stuck == 0, &text);
+    let (ok, text) = match library::renew(cache) {
+        Renewed::Whole => (true, "whole".into()),
+        Renewed::Absent => (
+            true,
+            "not in the cache: installed, not unpacked yet, or in memory".into(),
+        ),
+        Renewed::Mended => (true, "damaged in the cache, and made anew".into()),
+        Renewed::Stuck(e) => (false, format!("damaged in the cache, and stays so: {e}")),
+    };
+    f.say(ok, &format!("preload library: {text}"));
 }
 
 /// Whether an object can be part of a process that takes part, and why.

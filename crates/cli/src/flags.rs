@@ -5,8 +5,8 @@
 use crate::settings::{Settings, environment, file};
 use crate::tell::tell;
 use crate::{
-    bench, cached, completions, config, doctor, explain, given, manual, object, report, run, stat,
-    top,
+    bench, cached, completions, config, doctor, explain, given, library, manual, object, report,
+    run, stat, top,
 };
 use byway_lab::child::Failure;
 use byway_lab::pairs;
@@ -87,6 +87,11 @@ fn commands() -> Command {
             "manual",
             "Writes the manual pages into a folder: `make install` calls it",
             Manual::augment_args,
+        ),
+        hidden(
+            "library",
+            "Writes the preload library into a folder: `make install` calls it",
+            Library::augment_args,
         ),
         hidden(
             "ping-pong",
@@ -228,6 +233,11 @@ struct Manual {
 }
 
 #[derive(Args)]
+struct Library {
+    folder: PathBuf,
+}
+
+#[derive(Args)]
 struct PingPong {
     trips: u64,
 }
@@ -305,6 +315,7 @@ pub fn main() -> i32 {
         "config" => config::config(&run_words(), told::<Config>(words).json),
         "completions" => completions::print(shown(), told::<Completions>(words).shell),
         "manual" => manual::write(shown(), &told::<Manual>(words).folder),
+        "library" => library::write(&told::<Library>(words).folder),
         "ping-pong" => figure(name, pingpong::run(told::<PingPong>(words).trips.max(1))),
         "count-calls" => figure(name, calls::count(&told::<CountCalls>(words).program)),
         "pair-worker" => pairs::worker::main(&told::<PairWorker>(words).words),

@@ -12,9 +12,9 @@
 //   child       the command while it runs
 //   guard       the service after a domain was cut off
 //   executable  a command's file
-//   library     the preload library's file
 //   settings    what a run is told: options, environment, files
 //   rewrite     objects, rewritten into a cache
+//   library     the preload library: its bytes, its file, its name
 //   members     the runs that share a domain
 //   holders     the processes that hold a FIFO
 //   caller      this process as a user of a domain

@@ -53,7 +53,25 @@ impl Why {
 /// A sentence: what is wrong with it, and what to try.
 pub fn usable_cache() -> Result<PathBuf, Why> {
     let cache = environment::cache_folder();
-    rewrite::folder(&cache).map_err(|e| bad_cache(&cache, &e))
+    let cache = rewrite::folder(&cache).map_err(|e| bad_cache(&cache, &e))?;
+    if is_noexec(&cache) {
+        return Err(Why::Broken(format!(
+            "the cache {}: its file system is mounted noexec; set BYWAY_CACHE to a folder of yours where programs may \
+             be executed",
+            cache.display()
+        )));
+    }
+    Ok(cache)
+}
+
+/// Whether nothing in `dir` may be executed, or mapped as code.
+fn is_noexec(dir: &Path) -> bool {
+    let name = CString::new(dir.as_os_str().as_bytes()).unwrap_or_default();
+    // SAFETY: a C string; fills a struct of ours.
+    unsafe {
+        let mut s: libc::statvfs = std::mem::zeroed();
+        libc::statvfs(name.as_ptr(), &mut s) == 0 && s.f_flag & libc::ST_NOEXEC != 0
+    }
 }
 
 fn bad_cache(cache: &Path, e: &std::io::Error) -> Why {
@@ -74,8 +92,8 @@ pub fn prepare(settings: &Settings) -> Result<(Run, PathBuf, Named), Why> {
             "its address space is limited (ulimit -v): a domain would be most of it".into(),
         ));
     }
-    let library = library::find().map_err(Why::of_files)?;
     let cache = usable_cache()?;
+    let library = library::find(&cache).map_err(Why::of_files)?;
     for path in rewrite::own_objects() {
         let found = rewrite::ensure(&cache, &path).map_err(|e| bad_cache(&cache, &e))?;
         if let Some(why) = found {

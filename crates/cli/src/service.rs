@@ -6,7 +6,7 @@
 use crate::caller::{me, reach, user};
 use crate::domain::Run;
 use crate::fifo::Fifos;
-use crate::holders;
+use crate::{holders, library};
 use byway_folder::descriptors;
 use byway_mem::cache::User;
 use byway_mem::layout::Class;
@@ -77,6 +77,7 @@ impl Service {
             for object in crate::rewrite::own_objects() {
                 let _ = crate::rewrite::renew(cache, &object);
             }
+            library::renew(cache);
         }
         if d.header().slabs_used.load(Ordering::Relaxed) == 0 {
             return;
@@ -242,8 +243,6 @@ impl Run {
     }
 }
 
-const PRELOAD: &[u8] = b"/libbyway_preload.so";
-
 /// The files that process `pid` has mapped as code, as /proc shows them to this user; the preload library is not asked about.
 fn mapped_code(pid: u32) -> Vec<PathBuf> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -252,7 +251,7 @@ fn mapped_code(pid: u32) -> Vec<PathBuf> {
         .filter_map(|line| {
             let path = line.iter().position(|&c| c == b'/')?;
             let mode = line.split(|&c| c == b' ').nth(1)?;
-            let wanted = mode.get(2) == Some(&b'x') && !line.ends_with(PRELOAD);
+            let wanted = mode.get(2) == Some(&b'x') && !library::is_mapped_by(line);
             wanted.then(|| OsStr::from_bytes(&line[path..]).into())
         })
         .collect();

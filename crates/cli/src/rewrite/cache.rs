@@ -79,6 +79,14 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
     sweep(dir);
     let most = environment::cache_bytes().unwrap_or(u64::MAX);
     upkeep::make_room(dir, most, bytes.len() as u64);
+    put(dir, &name, &bytes, 0o600).map(|()| why)
+}
+
+/// Makes the file `name` in `dir`, in the place of one that is there: whoever opens it finds all of it.
+///
+/// # Errors
+/// The kernel's; then nothing has changed.
+pub fn put(dir: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     // Process ids are those of one name space; several of them may share the folder.
     let tmp = dir.join(format!(
@@ -86,11 +94,8 @@ pub fn ensure(dir: &Path, path: &Path) -> Result<Option<String>> {
         std::process::id(),
         now.as_nanos()
     ));
-    let made = write(&tmp, &bytes).and_then(|()| fs::rename(&tmp, &file));
-    if made.is_err() {
-        let _ = fs::remove_file(&tmp);
-    }
-    made.map(|()| why)
+    let made = write(&tmp, bytes, mode).and_then(|()| fs::rename(&tmp, dir.join(name)));
+    made.inspect_err(|_| drop(fs::remove_file(&tmp)))
 }
 
 /// What the cache says of an object.
@@ -130,11 +135,11 @@ pub fn renew(dir: &Path, path: &Path) -> Result<()> {
     ensure(dir, path).map(|_| ())
 }
 
-fn write(tmp: &Path, bytes: &[u8]) -> Result<()> {
+fn write(tmp: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let mut f = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(mode)
         .open(tmp)?;
     f.write_all(bytes)?;
     // LINUX rename(2) may reach the disk before the bytes do.
@@ -177,8 +182,19 @@ fn open(path: &Path, how: i32) -> Result<File> {
 
 fn counts(f: File, check: Check) -> Option<image::Found> {
     let m = f.metadata().ok()?;
-    let ours = m.is_file() && is_trusted(m.uid()) && m.mode() & 0o022 == 0;
-    ours.then(|| check(f, m.size()))?
+    is_own(&m).then(|| check(f, m.size()))?
+}
+
+/// Whether `m` is of a regular file that nobody else can write.
+fn is_own(m: &fs::Metadata) -> bool {
+    m.is_file() && is_trusted(m.uid()) && m.mode() & 0o022 == 0
+}
+
+/// The file at `path`, if it has just `size` bytes and nobody else can write it.
+pub fn own(path: &Path, size: u64) -> Option<File> {
+    let f = open(path, 0).ok()?;
+    let m = f.metadata().ok()?;
+    (is_own(&m) && m.size() == size).then_some(f)
 }
 
 /// The bytes of an object that is what `m` says, before they are read and afterwards.

@@ -23,7 +23,7 @@ mod verdict;
 mod ways;
 mod window;
 
-pub use cache::{Answer, answer, ensure, renew, verify};
+pub use cache::{Answer, answer, ensure, own, put, renew, verify};
 pub use folder::folder;
 pub use own::own_objects;
 pub use scan::{Scan, scan};
