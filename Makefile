@@ -1,8 +1,9 @@
 # `make help` lists the targets: it prints what stands behind `##`.
-.PHONY: build run check test lint bench comparators deps install uninstall clean dist help
+.PHONY: build run check test lint bench comparators deps install uninstall clean deb dist help
 QUICK =
 PREFIX ?= /usr/local
 BUILT ?= target/release
+OUT ?= target
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 PLACE = BUILT='$(BUILT)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' \
   VERSION='$(VERSION)' ci/install.sh
@@ -46,6 +47,9 @@ dist: ## a source archive of the last commit, in target/
 	@mkdir -p target
 	git archive --format=tar.gz --prefix=byway-$(VERSION)/ --output=target/byway-$(VERSION).tar.gz HEAD
 	@git diff --quiet HEAD || echo 'dist: changes that are not committed are not in it' >&2
+
+deb: ## Debian packages of what was built, in target/
+	@BUILT='$(BUILT)' VERSION='$(VERSION)' OUT='$(OUT)' ci/deb.sh
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
