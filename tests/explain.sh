@@ -173,6 +173,17 @@ if unshare -m true 2>/dev/null; then
   told unshare -m sh -c "$ro || exit 99; exec \"\$0\" run -- sh -c 'echo a | cat'" "$byway"
   [ $? = 99 ] || { is "read-only" "$(cat out)" a; has "read-only" "$said" "set BYWAY_SHM"; is "read-only: once" "$(wc -l <<<"$said")" 1; }
 fi
+# A report to send: each value explained, and nothing private.
+mkdir -p home/secret-folder; secret=hunter2
+"$byway" run --private -- sh -c 'sleep 3; : hunter2' & sleep 0.5
+said=$(cd home/secret-folder && HOME=$work/home/secret-folder BYWAY_CACHE='' PASSWORD=$secret "$byway" doctor --report); is "doctor --report" $? 0
+hasnt "doctor --report: an environment, a command" "$said" $secret; hasnt "doctor --report: the home folder" "$said" secret-folder
+has "doctor --report: the cache" "$said" "~/.cache/byway"; has "doctor --report: the version" "$said" "$("$byway" --version | cut -d ' ' -f 2)"
+is "doctor --report: sections" "$(grep -o '^\[[a-z]*\]' <<<"$said" | tr -d '\n')" "[program][machine][limits][findings][settings][cache][runs]"
+is "doctor --report: each value is explained" "$(sed '/^\[findings\]/,/^\[settings\]/d; /^$/d' <<<"$said" |
+  awk '/^ +#/ { value = ""; next } value { print value; value = "" } !/#/ { value = $0 } END { if (value) print value }')" ""
+has "doctor --report: the run" "$said" "private             1 runs"; wait
+"$byway" doctor --report -- cat 2>/dev/null; is "doctor --report of a program" $? 2
 # The cache: bounded, shown, cleared.
 export BYWAY_CACHE=$work/cache
 is "doctor --cache, before" "$("$byway" doctor --cache)" "$work/cache: not there yet"; is "nothing was made" "$(ls cache 2>/dev/null)" ""

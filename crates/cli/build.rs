@@ -24,11 +24,22 @@ fn main() {
     // Two versions of it must not have one name; nobody chooses the bytes to make them alike.
     let mut number = DefaultHasher::new();
     number.write(&bytes);
+    println!("cargo::rustc-env=BYWAY_BUILD={}", build());
     println!("cargo::rustc-env=BYWAY_LIBRARY={}", library.display());
     println!(
         "cargo::rustc-env=BYWAY_LIBRARY_NUMBER={:016x}",
         number.finish()
     );
+}
+
+/// How the program is built: profile, target, compiler.
+fn build() -> String {
+    let variable = |name| env::var(name).unwrap_or_default();
+    let compiler = Command::new(variable("RUSTC")).arg("--version").output();
+    let compiler = compiler.map_or(vec![], |o| o.stdout);
+    let compiler = String::from_utf8_lossy(&compiler);
+    let (profile, target) = (variable("PROFILE"), variable("TARGET"));
+    format!("{profile}, {target}, {}", compiler.trim())
 }
 
 /// Builds the crate of `manifest`, and returns where its library is.

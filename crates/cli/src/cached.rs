@@ -73,6 +73,13 @@ fn show(dir: &Path) -> String {
     text
 }
 
+/// How many texts it holds, their bytes, and how many libraries.
+pub fn count(dir: &Path) -> (usize, u64, usize) {
+    let files = upkeep::files(dir);
+    let bytes = files.iter().map(|f| f.bytes).sum();
+    (files.len(), bytes, libraries(dir).len())
+}
+
 /// The files of preload libraries, of this and other versions.
 fn libraries(dir: &Path) -> Vec<(String, fs::Metadata)> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

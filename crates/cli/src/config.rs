@@ -11,24 +11,24 @@ use std::collections::HashMap;
 use std::path::Path;
 
 #[derive(Serialize)]
-struct Shown {
-    name: String,
+pub struct Shown {
+    pub name: String,
     /// None: there is none; a run finds its own.
-    value: Option<String>,
-    from: String,
+    pub value: Option<String>,
+    pub from: String,
 }
 
 #[derive(Serialize)]
-struct File {
-    path: String,
+pub struct File {
+    pub path: String,
     /// "obeyed", or why not.
-    state: String,
+    pub state: String,
 }
 
 #[derive(Serialize)]
-struct All {
-    settings: Vec<Shown>,
-    files: Vec<File>,
+pub struct All {
+    pub settings: Vec<Shown>,
+    pub files: Vec<File>,
 }
 
 /// Shows the settings, `run` having the options; 2 if a file cannot be used.
@@ -53,7 +53,11 @@ pub fn config(run: &Command, json: bool) -> i32 {
     0
 }
 
-fn all(run: &Command) -> Result<All, String> {
+/// All settings, `run` having the options.
+///
+/// # Errors
+/// A sentence: a file cannot be used, and why.
+pub fn all(run: &Command) -> Result<All, String> {
     let mut said: HashMap<String, Setting> = HashMap::new();
     let mut files = vec![];
     for path in file::paths() {

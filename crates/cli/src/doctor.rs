@@ -17,23 +17,32 @@ use std::path::Path;
 pub fn doctor(command: Option<&OsStr>) -> i32 {
     match command {
         Some(c) => program(c),
-        None => machine(),
+        None => {
+            let found = machine();
+            found.lines.iter().for_each(|line| println!("{line}"));
+            i32::from(found.bad)
+        }
     }
 }
 
-struct Findings {
+/// What the machine allows, a line each.
+#[derive(Default)]
+pub struct Findings {
+    pub lines: Vec<String>,
     bad: bool,
 }
 
 impl Findings {
     fn say(&mut self, ok: bool, text: &str) {
         self.bad |= !ok;
-        println!("{}  {text}", if ok { "ok" } else { "no" });
+        let mark = if ok { "ok" } else { "no" };
+        self.lines.push(format!("{mark}  {text}"));
     }
 }
 
-fn machine() -> i32 {
-    let mut f = Findings { bad: false };
+/// Looks at the machine, as a run would.
+pub fn machine() -> Findings {
+    let mut f = Findings::default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut parts = kernel
         .split(['.', '-'])
@@ -70,14 +79,14 @@ fn machine() -> i32 {
         Ok((_, cache, _)) => f.say(true, &format!("cache {}", cache.display())),
         Err(why) => f.say(false, why.text()),
     }
-    i32::from(f.bad)
+    f
 }
 
 /// Whether there is room for the memory of a run.
 fn shared_memory(f: &mut Findings) {
     let folder = domain::folder();
     match room(folder.parent().unwrap_or(Path::new("/"))) {
-        Some(mib) => f.say(
+        Some((mib, _)) => f.say(
             mib >= 2,
             &format!(
                 "shared memory {}: {mib} MiB free; 1 MiB a run and up to 0.5 MiB a busy pipe are needed{}",
@@ -196,13 +205,17 @@ fn vm_readv() -> &'static str {
     }
 }
 
-/// MiB that can still be written under `dir`.
-fn room(dir: &Path) -> Option<u64> {
+/// MiB that can still be written under `dir`, and of all.
+pub fn room(dir: &Path) -> Option<(u64, u64)> {
     let c = CString::new(dir.as_os_str().as_bytes()).ok()?;
     // SAFETY: fills a struct of ours.
     unsafe {
         let mut s: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(c.as_ptr(), &mut s) == 0).then(|| (s.f_bavail * s.f_frsize) >> 20)
+        if libc::statvfs(c.as_ptr(), &mut s) < 0 {
+            return None;
+        }
+        let mib = |blocks| (blocks * s.f_frsize) >> 20;
+        Some((mib(s.f_bavail), mib(s.f_blocks)))
     }
 }
 

@@ -5,8 +5,8 @@
 use crate::settings::{Settings, environment, file};
 use crate::tell::tell;
 use crate::{
-    bench, cached, completions, config, doctor, explain, given, library, manual, object, report,
-    run, stat, top,
+    bench, cached, completions, config, diagnosis, doctor, explain, given, library, manual, object,
+    report, run, stat, top,
 };
 use byway_lab::child::Failure;
 use byway_lab::pairs;
@@ -202,6 +202,9 @@ struct Doctor {
     #[arg(long, value_name = "clear", num_args = 0..=1, require_equals = true, default_missing_value = "show",
           hide_possible_values = true, conflicts_with_all = ["command", "audit"])]
     cache: Option<cached::Do>,
+    /// Print one text to send with a bug report; nothing private is in it
+    #[arg(long, conflicts_with_all = ["command", "audit", "cache", "object"])]
+    report: bool,
     /// Say what of these programs and libraries would be rewritten, and
     /// whether each byte of it is proven to be code
     #[arg(long, verbatim_doc_comment, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath, conflicts_with_all = ["command", "audit", "cache"])]
@@ -306,6 +309,7 @@ pub fn main() -> i32 {
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),
+            Doctor { report: true, .. } => diagnosis::print(&run_words()),
             Doctor {
                 cache: Some(what), ..
             } => cached::cache(what),

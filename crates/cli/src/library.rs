@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 const BYTES: &[u8] = include_bytes!(env!("BYWAY_LIBRARY"));
-/// Its file's name, also where it is installed.
-const NAME: &str = concat!(env!("BYWAY_LIBRARY_NUMBER"), "-libbyway_preload.so");
+/// Its file's name, also where it is installed; it begins with a hash of the bytes.
+pub const NAME: &str = concat!(env!("BYWAY_LIBRARY_NUMBER"), "-libbyway_preload.so");
 /// How the names of all versions end, in the cache, in memory and of links.
 const END: &str = "libbyway_preload.so";
 /// Another version's file goes when it was not used for so long: file systems count uses in days.
@@ -40,16 +40,14 @@ pub enum Library {
 /// # Errors
 /// A sentence: what is wrong, and what to try.
 pub fn find(cache: &Path) -> Result<Library, String> {
-    let (installed, path) = (installed(), cache.join(NAME));
-    if let Some(installed) = installed.filter(|p| is_there(p)) {
-        return Ok(Library::File(installed));
-    }
-    if is_there(&path) {
+    if let Some(path) = at(cache) {
         return Ok(Library::File(path));
     }
     tidy(cache);
     let made = rewrite::put(cache, NAME, BYTES, 0o500);
-    if made.is_ok() && is_there(&path) {
+    if made.is_ok()
+        && let Some(path) = at(cache)
+    {
         return Ok(Library::File(path));
     }
     let why = made.err().map_or(String::new(), |e| format!(": {e}"));
@@ -61,12 +59,18 @@ pub fn find(cache: &Path) -> Result<Library, String> {
     })
 }
 
+/// Where a run would find the file, if it is there already.
+pub fn at(cache: &Path) -> Option<PathBuf> {
+    let mut places = installed().into_iter().chain([cache.join(NAME)]);
+    places.find(|p| is_there(p))
+}
+
 /// Where `make install` and packages have it.
 ///
 /// The loader of a program that may not read the user's files, as AppArmor has it, finds it there.
 fn installed() -> Option<PathBuf> {
     let exe = std::env::current_exe().ok()?;
-    Some(exe.parent()?.join("../lib/byway").join(NAME))
+    Some(exe.ancestors().nth(2)?.join("lib/byway").join(NAME))
 }
 
 /// Whether a file that counts is at `path`. Its bytes are compared later (`renew`): here they would cost each start.

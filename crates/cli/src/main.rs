@@ -36,6 +36,7 @@
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
 //   config      the command `config`
+//   diagnosis   the command `doctor --report`
 //   completions the command `completions`
 //   manual      the manual pages
 //   flags       the command line, which starts all of them
@@ -46,6 +47,7 @@ mod caller;
 mod child;
 mod completions;
 mod config;
+mod diagnosis;
 mod doctor;
 mod domain;
 mod executable;
