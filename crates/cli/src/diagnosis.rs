@@ -253,8 +253,10 @@ fn ulimit(name: &str) -> String {
 fn group() -> Option<PathBuf> {
     let own = read("/proc/self/cgroup");
     let path = own.lines().find_map(|l| l.strip_prefix("0::/"))?;
-    let at = Path::new("/sys/fs/cgroup").join(path);
-    at.is_dir().then_some(at)
+    // LINUX cgroups(7): beside version 1 it is mounted below.
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let mut groups = roots.iter().map(|root| Path::new(root).join(path));
+    groups.find(|group| group.join("cgroup.procs").is_file())
 }
 
 /// The file system that `path` is on, or will be, and how it is mounted.
