@@ -59,6 +59,12 @@ is "fish: a command" "$(fish 'byway compl')" "completions "
 is "fish: a program" "$(fish 'byway run -- mkfif')" "mkfifo "
 has "fish: a program's words" "$(fish 'byway run --off -- byway run --cap')" "--capacity"
 
+# Topics: a page each, the document itself; what is none is told with the words that there are.
+topics=$("$byway" --help | sed -n '/^Topics/,$s/^  \([a-z]*\) .*/\1/p')
+is "topics" "$topics" "$(printf '%s\n' pipes fifos sockets memory security containers)"
+for t in $topics; do is "help $t" "$("$byway" help "$t")" "$(cat "docs/help/$t.md")"; done
+has "help run" "$("$byway" help run)" "byway run [OPTIONS]"; has "help bench grep" "$("$byway" help bench grep)" "bench grep [OPTIONS]"
+"$byway" help nosuch 2>"$work/err"; is "help nosuch" $? 2; has "help nosuch" "$(cat "$work/err")" nosuch
 "$byway" completions tcsh 2>"$work/err"; is "no such shell" $? 2; has "no such shell" "$(cat "$work/err")" "bash, zsh, fish"
 "$byway" manual "$work/none" 2>"$work/err"; is "no such folder" $? 2; has "no such folder" "$(cat "$work/err")" "give a folder"
 # Uninstalled, and nothing is left; not even what an earlier version installed. What is another's stays.

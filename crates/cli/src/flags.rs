@@ -5,8 +5,8 @@
 use crate::settings::{Settings, environment, file};
 use crate::tell::tell;
 use crate::{
-    bench, cached, completions, config, diagnosis, doctor, explain, given, library, manual, object,
-    report, run, stat, top,
+    bench, cached, completions, config, diagnosis, doctor, explain, given, help, library, manual,
+    object, report, run, stat, top,
 };
 use byway_lab::child::Failure;
 use byway_lab::pairs;
@@ -30,6 +30,7 @@ fn shown() -> Command {
         .about("Pipes of unmodified programs, through shared memory")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .after_help(help::topics())
         .subcommands([
             one(
                 "run",
@@ -267,6 +268,12 @@ struct ServiceWorker {
 
 /// Parses and runs; the result is the exit status.
 pub fn main() -> i32 {
+    // clap has the help of commands by the same word, and says what is neither.
+    if let Some(text) = help::asked(std::env::args_os().skip(1)) {
+        given::end_quietly();
+        print!("{text}");
+        return 0;
+    }
     let words = commands().get_matches();
     let Some((name, words)) = words.subcommand() else {
         unreachable!("clap: a command is required")

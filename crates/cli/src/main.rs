@@ -39,6 +39,7 @@
 //   diagnosis   the command `doctor --report`
 //   completions the command `completions`
 //   manual      the manual pages
+//   help        the command `help`
 //   flags       the command line, which starts all of them
 mod account;
 mod bench;
@@ -56,6 +57,7 @@ mod fifo;
 mod flags;
 mod given;
 mod guard;
+mod help;
 mod holders;
 mod library;
 mod limit;
