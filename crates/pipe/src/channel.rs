@@ -156,7 +156,8 @@ pub struct WriterSide {
     pub since: AtomicU32,
     /// Bytes that writes of the kernel's have taken.
     pub kernel: AtomicU64,
-    /// Of a FIFO, which runs have used it: a bit for each place among the domain's members.
+    /// Of a FIFO, which runs have used it: a bit for each place among the domain's members. Of a socket, when the first of
+    /// its `lone_wakes` was (policy.rs).
     pub runs: AtomicU64,
 }
 

@@ -245,7 +245,7 @@ fn append(
     if !publish(ch, t, then, n, is_inline) {
         return false;
     }
-    policy::on_flow(me, &ch.writer, n);
+    policy::on_flow(me, ch, n);
     if let Some(began) = began {
         policy::ended(me, ch, (pos, n), began);
     }

@@ -16,6 +16,8 @@
 //! and `write` do (preload, entry.rs).
 use crate::biased_lock::{self, number};
 use crate::channel::Channel;
+use crate::policy::Leave;
+use crate::reason::Reason;
 use crate::{Caller, handback, wait};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
@@ -174,8 +176,12 @@ pub fn begin(d: Domain, tid: u32) {
 }
 
 /// Gives the channel back, for its ring brings nothing.
-pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize) {
-    handback::hand_back(me, ch, fd, false, crate::reason::Reason::Cold);
+pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize, how: Leave) {
+    handback::hand_back(me, ch, fd, how == Leave::ForGood, Reason::Cold);
+    if how == Leave::ForGood {
+        // For `--explain`: nobody counts the kernel's calls any more.
+        ch.facts.0.passed.store(1, Relaxed);
+    }
     if ch.rules().passes_through {
         ch.passes_through();
     }

@@ -34,11 +34,17 @@ const HOT_OPS: u64 = 16;
 const ALONE: u32 = 1024;
 /// Wake-ups in a row after which a ring is left.
 const IN_VAIN: u32 = 64;
+/// A socket's ring that brought nothing is left for good where its wake-ups came as close as this, us: then a connection is
+/// in use, one of some hundred at a busy server, and its ends sleep all the same. One that rests longer between messages
+/// may be busier later.
+const CLOSE_US: u64 = 10_000;
 /// Calls that move bytes themselves, and after which a channel may open again whatever it has carried.
 const FEW: u32 = 64;
 /// On one CPU, wake-ups that one write which woke nobody makes good; on more of them, all. Who wakes another there may
-/// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little.
+/// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little. Of a socket one on any:
+/// its ends wait for others beside it, and to arm it for that costs about what such a write saves.
 const FLOW: u32 = 4;
+const SOCKET_FLOW: u32 = 1;
 /// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
 const LEARNED: u64 = 1024 * 1024;
 
@@ -156,34 +162,54 @@ pub fn on_revoke(w: &Line<WriterSide>) {
     w.0.alone.store(0, Relaxed);
 }
 
-/// Counts a write that woke a reader. True when the ring has brought nothing of late, for each write was a small one to a
-/// reader asleep, which the kernel does for less: the ring is to be left, for four times as many writes each time.
-pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> bool {
+/// How a ring is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// For four times as many writes each time.
+    ForNow,
+    ForGood,
+}
+
+/// Counts a write that woke a reader. Not `None` when the ring has brought nothing of late, for each write was a small one to
+/// a reader asleep, which the kernel does for less: the ring is to be left.
+pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
     let w = &ch.writer;
     if me.cpus > 1 {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
     if n > PIPE_BUF {
         if me.cpus > 1 || n > pass_through::MOST {
-            on_flow(me, w, n);
-            return false;
+            on_flow(me, ch, n);
+            return None;
         }
         if !wait::is_shared(me) {
             // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
             if w.0.lone_wakes.load(Relaxed) != 0 {
-                on_flow(me, w, n);
+                on_flow(me, ch, n);
             }
-            return false;
+            return None;
         }
     }
     let lone_wakes = w.0.lone_wakes.load(Relaxed).saturating_add(1);
     w.0.lone_wakes.store(lone_wakes, Relaxed);
+    if lone_wakes == 1 && ch.is_socket() {
+        w.0.runs.store(clock::now(), Relaxed);
+    }
     if lone_wakes < IN_VAIN || !me.resign {
-        return false;
+        return None;
     }
     w.0.lone_wakes.store(0, Relaxed);
+    if ch.is_socket() && is_close(me, w) {
+        return Some(Leave::ForGood);
+    }
     open_later(ch, Reason::Cold);
-    true
+    Some(Leave::ForNow)
+}
+
+/// Whether the wake-ups that were in vain came close behind each other.
+fn is_close(me: &Caller, w: &Line<WriterSide>) -> bool {
+    let took = clock::now().saturating_sub(w.0.runs.load(Relaxed));
+    took < u64::from(IN_VAIN) * CLOSE_US * per_us(me)
 }
 
 /// The ring is being closed because it brought nothing, several readers sleep, or a call moves bytes by itself: it takes
@@ -221,10 +247,15 @@ pub fn tail_to_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Tail> {
 
 /// A write of `n` bytes that woke nobody: a ring is worth having. After they were counted.
 #[inline]
-pub fn on_flow(me: &Caller, w: &Line<WriterSide>, n: usize) {
+pub fn on_flow(me: &Caller, ch: &Channel, n: usize) {
+    let w = &ch.writer;
     let lone_wakes = w.0.lone_wakes.load(Relaxed);
     if lone_wakes != 0 {
-        let left = if me.cpus == 1 { FLOW } else { u32::MAX };
+        let left = match (ch.is_socket(), me.cpus) {
+            (true, _) => SOCKET_FLOW,
+            (false, 1) => FLOW,
+            _ => u32::MAX,
+        };
         w.0.lone_wakes
             .store(lone_wakes.saturating_sub(left), Relaxed);
         return;

@@ -62,8 +62,8 @@ pub(crate) fn short(
         lock::unlock(me, ch);
     }
     ch.writer.0.count(got as usize);
-    if policy::on_wake(me, ch, n) {
-        pass_through::leave(me, ch, fd);
+    if let Some(how) = policy::on_wake(me, ch, n) {
+        pass_through::leave(me, ch, fd, how);
     }
     Some(got)
 }

@@ -173,13 +173,13 @@ fn a_lease_is_its_threads_own() {
 /// How many writes of `n` bytes that each wake a reader it takes until the ring is left, if it is; `flows`: after so
 /// many one wakes nobody.
 fn bells_until_left(p: &Pipe, n: usize, flows: Option<u32>) -> Option<u32> {
-    let (me, w) = (p.me(), &p.ch.writer);
+    let me = p.me();
     for i in 1..1000 {
-        if policy::on_wake(&me, p.ch, n) {
+        if policy::on_wake(&me, p.ch, n).is_some() {
             return Some(i);
         }
         if flows.is_some_and(|f| i % f == 0) {
-            policy::on_flow(&me, w, n);
+            policy::on_flow(&me, p.ch, n);
         }
     }
     None
@@ -251,7 +251,7 @@ fn what_was_in_vain_is_remembered() {
     let flow = |bytes: usize| {
         for _ in 0..bytes / 1024 {
             w.0.count(1024);
-            policy::on_flow(&me, w, 1024);
+            policy::on_flow(&me, p.ch, 1024);
         }
     };
     flow(1000 << 10);

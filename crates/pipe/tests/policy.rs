@@ -2,7 +2,8 @@
 mod common;
 
 use byway_pipe::Caller;
-use byway_pipe::policy::{self, Score};
+use byway_pipe::channel::Holders;
+use byway_pipe::policy::{self, Leave, Score};
 use common::{Pipe, pipe};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -70,16 +71,46 @@ fn a_ring_is_left_after_64_wake_ups_in_a_row() {
         let p = pipe();
         let me = on(&p, cpus);
         for n in 1..64 {
-            assert!(!policy::on_wake(&me, p.ch, 1), "{n}");
+            assert_eq!(policy::on_wake(&me, p.ch, 1), None, "{n}");
         }
-        policy::on_flow(&me, &p.ch.writer, 1);
+        policy::on_flow(&me, p.ch, 1);
         let lone = p.ch.writer.0.lone_wakes.load(Relaxed);
         assert_eq!(lone, left.unwrap_or(0));
         for n in lone + 1..64 {
-            assert!(!policy::on_wake(&me, p.ch, 1), "{n}");
+            assert_eq!(policy::on_wake(&me, p.ch, 1), None, "{n}");
         }
-        assert!(policy::on_wake(&me, p.ch, 1));
+        assert_eq!(policy::on_wake(&me, p.ch, 1), Some(Leave::ForNow));
     }
+}
+
+/// A socket's, on two CPUs: wakes until its ring is left, and how, where every eighth write wakes nobody and the first wake was
+/// `ago` us ago.
+fn socket_left_after(ago: u64) -> (u32, Option<Leave>) {
+    let p = pipe();
+    p.ch.facts.0.holders.store(Holders::Socket as u32, Relaxed);
+    let me = on(&p, 2);
+    let cycles = u64::from(p.me().domain.header().cycles_per_us.load(Relaxed).max(100));
+    for n in 1..1000 {
+        let left = policy::on_wake(&me, p.ch, 1);
+        if left.is_some() {
+            return (n, left);
+        }
+        if n == 1 {
+            let since = &p.ch.writer.0.runs;
+            since.store(since.load(Relaxed) - ago * cycles, Relaxed);
+        }
+        if n % 8 == 0 {
+            policy::on_flow(&me, p.ch, 1);
+        }
+    }
+    (1000, None)
+}
+
+#[test]
+fn a_sockets_ring_is_left_for_good_if_its_connection_is_in_use() {
+    // One write that woke nobody makes one good, on two CPUs too.
+    assert_eq!(socket_left_after(0), (72, Some(Leave::ForGood)));
+    assert_eq!(socket_left_after(650_000), (72, Some(Leave::ForNow)));
 }
 
 #[test]
@@ -96,14 +127,14 @@ fn each_time_it_takes_four_times_as_many_writes_to_open_it() {
         1 << 20,
         1 << 20,
     ] {
-        while !policy::on_wake(&me, p.ch, 1) {}
+        while policy::on_wake(&me, p.ch, 1).is_none() {}
         assert_eq!(worth(), more);
     }
     // By half with each MiB that woke nobody.
     for half in [1 << 19, 1 << 18] {
         for _ in 0..1024 {
             p.ch.writer.0.count(1024);
-            policy::on_flow(&me, &p.ch.writer, 1024);
+            policy::on_flow(&me, p.ch, 1024);
         }
         assert_eq!(worth(), half);
     }
@@ -114,7 +145,7 @@ fn a_long_write_wakes_for_its_worth() {
     let p = pipe();
     let me = on(&p, 2);
     for _ in 0..200 {
-        assert!(!policy::on_wake(&me, p.ch, 4097));
+        assert_eq!(policy::on_wake(&me, p.ch, 4097), None);
     }
 }
 

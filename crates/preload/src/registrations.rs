@@ -58,6 +58,8 @@ pub struct List {
     pub waiters: u32,
     /// Whether one that is told once was taken out while a thread may have had its event.
     doubt: bool,
+    /// Whether the last registration has left because its channel is the kernel's for good.
+    spent: bool,
     pub shares: Shares,
     /// Moves with every set that has the place.
     pub life: u32,
@@ -79,7 +81,10 @@ impl Numbers {
     }
     /// Any of them.
     pub fn one(&self) -> Option<usize> {
-        self.0.iter().find(|n| **n != 0).map(|n| *n as usize - 1)
+        self.all().next()
+    }
+    pub fn all(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter(|n| **n != 0).map(|n| *n as usize - 1)
     }
     /// False: there is no room for one more.
     pub fn add(&mut self, fd: usize) -> bool {
@@ -134,6 +139,7 @@ impl List {
         sockets: 0,
         waiters: 0,
         doubt: false,
+        spent: false,
         shares: Shares::No,
         life: 0,
         first: 0,
@@ -158,12 +164,17 @@ impl List {
             memory.give_back();
         }
         (self.numbers, self.mixed) = (Numbers::NONE, false);
-        (self.waiters, self.doubt) = (0, false);
+        (self.waiters, self.doubt, self.spent) = (0, false, false);
         self.life = self.life.wrapping_add(1);
     }
 
     pub fn len(&self) -> usize {
         self.n
+    }
+
+    /// Whether nobody needs the list: its registrations are the kernel's for good, and no thread waits.
+    pub fn is_spent(&self) -> bool {
+        self.spent && self.n == 0 && self.waiters == 0
     }
 
     /// The hot ones: those which a call looks at.
@@ -373,6 +384,7 @@ impl List {
             if !e.unmatched && e.channel(me).is_none_or(Channel::is_kernels) {
                 self.forget(k);
                 self.mixed = true;
+                self.spent = self.n == 0;
             } else if !self.arm(me, k, asked) {
                 if self.waiters == 0 {
                     self.disarm_hot(me);

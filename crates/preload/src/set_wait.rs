@@ -64,6 +64,10 @@ fn enters(f: &mut Frame) -> u32 {
         let Some(mut list) = lock() else {
             return RUN;
         };
+        if list.is_spent() {
+            sets::drops_list(&mut list);
+            return RUN;
+        }
         list.shares = match f.vectors {
             _ if !io::THREADS.load(Relaxed) || me.handlers || list.waiters > 0 => Shares::No,
             WHOLE => Shares::Yes,

@@ -450,6 +450,17 @@ fn makes_list(fd: usize) -> Option<(Caller, usize)> {
     None
 }
 
+/// The list is no set's any more: what is in the set is the kernel's for good, and a wait costs what the kernel's does.
+pub fn drops_list(list: &mut Locked) {
+    for fd in list.numbers.all() {
+        if let Some(set) = fdtable::set(fd) {
+            let (list, mixed) = (None, true);
+            fdtable::set_made(fd, Some(fdtable::Set { list, mixed, ..set }));
+        }
+    }
+    list.leave();
+}
+
 /// Set `fd`, if it is one, is about to be reached in another way than by its number and these calls.
 pub fn leaves(fd: usize) {
     if fdtable::set(fd).is_none() {

@@ -193,8 +193,8 @@ impl<'a> Locked<'a, '_> {
         }
         match wake::long(me, ch, fd, self.w, see.t, see.ring, see.pos) {
             Ok(true) => {
-                if policy::on_wake(me, ch, self.w.want) {
-                    pass_through::leave(me, ch, fd);
+                if let Some(how) = policy::on_wake(me, ch, self.w.want) {
+                    pass_through::leave(me, ch, fd, how);
                 }
                 Next::Break(Some(Step::Done(self.w.done as Ret)))
             }
@@ -255,7 +255,7 @@ impl<'a> Locked<'a, '_> {
         let then = if over { t.without(Tail::WOKEN) } else { t };
         if publish(ch, t, if last { then.with_lock(0) } else { then }, k, false) {
             self.w.done += k;
-            policy::on_flow(me, &ch.writer, k);
+            policy::on_flow(me, ch, k);
             if let Some(began) = began {
                 policy::ended(me, ch, (pos, k), began);
             }
