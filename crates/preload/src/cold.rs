@@ -10,7 +10,7 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
-use crate::{attach, fdtable, give_up, io, message, unmatched};
+use crate::{attach, fdtable, give_up, io, message, unmatched, watched};
 use byway_pipe::channel::Channel;
 use byway_pipe::lock::Patience;
 use byway_pipe::{birth, peer};
@@ -78,6 +78,20 @@ pub fn enter_child() {
 
 /// The cold end `fd` gets a channel, if it is of a kind that may have one.
 pub fn warms(fd: usize) {
+    takes(fd, goes_warm);
+}
+
+/// `fd`, if it is a cold end, never has a channel.
+pub fn stays_kernels(fd: usize) {
+    if ENDS.has(fd) {
+        takes(fd, |fd| {
+            goes(fd, None);
+        });
+    }
+}
+
+/// The cold end `fd` is none any more, by what `does`.
+fn takes(fd: usize, does: impl FnOnce(usize)) {
     let Some(me) = io::me() else { return };
     let _signals = me.hold_signals();
     let mut patience = Patience::new();
@@ -89,7 +103,7 @@ pub fn warms(fd: usize) {
         patience.wait(me.cpus);
     }
     if ENDS.take(fd) {
-        goes_warm(fd);
+        does(fd);
     }
     // ORDER: what was done comes before the next owner.
     WARMING.store(0, Release);
@@ -104,7 +118,7 @@ fn goes_warm(fd: usize) {
         ch.iter().for_each(|ch| ch.used_by(process::name(), true));
         slot
     };
-    let slot = match socket::is_stream(fd) && !is_async() {
+    let slot = match socket::is_stream(fd) && !is_async() && !watched::must_wait(fd) {
         true => slot(),
         false => None,
     };
@@ -117,7 +131,9 @@ fn goes_warm(fd: usize) {
         if let (Some(d), Some(i)) = (attach::domain(), slot) {
             peer::closes(d, i);
         }
+        watched::forget(fd);
     }
+    watched::joins(fd);
 }
 
 /// The cold end `fd` gets the channel in slot `i`, or none for good. False: a call is under way.
@@ -129,12 +145,14 @@ fn goes(fd: usize, i: Option<usize>) -> bool {
 
 /// A call that moves bytes, on a cold end; `None`: that is none, or it shall have a channel.
 pub fn call(f: &mut Frame) -> Option<u32> {
+    let fd = f.args[0];
     let begins = |e: u32| {
         let counts = made(e) < FEW;
-        let may = fdtable::is_cold(e) && (counts || under_way(e) > 0) && under_way(e) < MOST;
+        let stays = counts || under_way(e) > 0 || watched::must_wait(fd);
+        let may = fdtable::is_cold(e) && stays && under_way(e) < MOST;
         may.then(|| e + UNDER_WAY + if counts { MADE } else { 0 })
     };
-    let which = which(fdtable::change(f.args[0], begins)?);
+    let which = which(fdtable::change(fd, begins)?);
     if f.nr == nr::SENDMSG {
         give_up::passes_descriptors(f);
     }

@@ -9,7 +9,7 @@ use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
-    set_wait, sets, sleep, tls, unmatched,
+    set_wait, sets, sleep, tls, unmatched, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -249,6 +249,8 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         SLEEP => sleep::end(f),
         set_wait::WAITS => set_wait::end(f),
         SUSPENDED => resumes(f),
+        watched::CHANGED => watched::changed(f),
+        watched::SLEPT => watched::slept(f),
         unmatched::CONNECTED => unmatched::connected(f),
         unmatched::ACCEPTED => unmatched::accepted(f),
         cold::CALL => cold::ended(f),
@@ -331,6 +333,7 @@ fn forks(f: &mut Frame) -> u32 {
         t.tid.set(process::gettid());
     }
     if flags & CLONE_THREAD != 0 && flags & CLONE_FILES != 0 {
+        watched::is_shared();
         io::MAY_LEND.store(false, Relaxed);
         io::THREADS.store(true, Relaxed);
         return RUN;

@@ -39,6 +39,7 @@ mod shadow;
 mod sleep;
 mod tls;
 mod unmatched;
+mod watched;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

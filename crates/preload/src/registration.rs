@@ -2,6 +2,7 @@
 //!
 //! Invariant: what it says is hidden is asked for, true at that look, and not told by the kernel.
 //! Not here: which registrations a set has, and when they are armed (registrations.rs).
+use crate::fdtable::Endpoint;
 use crate::{asked, fdtable};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -64,8 +65,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// That of `fd`, by its channel's `slot`, which asks for `events` and can have those in `can`.
-    pub fn of(fd: usize, slot: usize, events: u32, can: i16, data: u64) -> Entry {
+    /// That of `fd`, which is `end`, asks for `events` and can have those in `can`.
+    pub fn of(fd: usize, end: Endpoint, events: u32, can: i16, data: u64) -> Entry {
+        let slot = end.reads.or(end.writes).unwrap_or_default();
         let once = events & EPOLLONESHOT != 0;
         Entry {
             fd: fd as u32,
@@ -74,8 +76,8 @@ impl Entry {
             data,
             // LINUX epoll_ctl(2): one that is told once is by edge and by level the same.
             edge: events & EPOLLET != 0 && !once,
-            is_socket: fdtable::is_socket(fd),
-            unmatched: fdtable::unmatched(fd).is_some(),
+            is_socket: end.is_socket,
+            unmatched: end.unmatched().is_some(),
             once,
             off: false,
             sure: true,

@@ -12,7 +12,7 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::registrations::{List, Shares};
 use crate::sets;
-use crate::{access, asked, io, ready, sleep, tls};
+use crate::{access, asked, io, ready, sleep, tls, watched};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_sys::clock;
@@ -33,7 +33,10 @@ const SLICE: isize = 1;
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
     f.vectors = WHOLE;
-    enters(f)
+    match enters(f) {
+        RUN if watched::any() => watched::sleeps(f),
+        does => does,
+    }
 }
 
 /// In `Frame::vectors`: the call sleeps for its whole time, for a slice of it, or for the rest.

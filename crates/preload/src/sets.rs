@@ -8,9 +8,10 @@
 //! unsafe: each list is under its own lock; reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: what a list has of a pipe (registrations.rs), waiting (set_wait.rs).
 use crate::entry::{DONE, Frame, RUN};
+use crate::fdtable::Endpoint;
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
-use crate::{access, asked, exec, family, fdtable, io, tls, unmatched};
+use crate::{access, asked, exec, family, fdtable, io, tls, watched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -26,9 +27,9 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// Sets with carried pipes; those of more are handed back.
 const SETS: usize = 64;
 
-const ADD: usize = 1;
-const DEL: usize = 2;
-const MOD: usize = 3;
+pub const ADD: usize = 1;
+pub const DEL: usize = 2;
+pub const MOD: usize = 3;
 /// Told to one of several sets.
 const EPOLLEXCLUSIVE: u32 = 1 << 28;
 
@@ -297,6 +298,7 @@ pub fn creates(f: &mut Frame) -> u32 {
     {
         fdtable::forget(f.result as usize);
         fdtable::set_made(f.result as usize, family::made(&me));
+        watched::set_made(f.result as usize);
     }
     DONE
 }
@@ -307,11 +309,15 @@ pub fn changes(f: &mut Frame) -> u32 {
     leaves(fd);
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
-    let end = fdtable::endpoint(fd);
-    let Some(slot) = end.and_then(|end| end.reads.or(end.writes)) else {
-        unmatched::is_watched(fd);
+    if fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed) {
+        if fdtable::set(set).is_some_and(|set| set.list.is_some()) {
+            mixes(set);
+        }
+        return watched::changes(f);
+    }
+    let Some(end) = fdtable::endpoint(fd) else {
         mixes(set);
-        return RUN;
+        return watched::changes(f);
     };
     let listed = listed(set);
     if op == DEL {
@@ -324,7 +330,7 @@ pub fn changes(f: &mut Frame) -> u32 {
         }
         return RUN;
     }
-    match carries(f, listed, slot, op, at) {
+    match carries(f, listed, end, op, at) {
         Some(r) => {
             f.result = r;
             DONE
@@ -341,13 +347,13 @@ pub fn changes(f: &mut Frame) -> u32 {
 fn carries(
     f: &Frame,
     listed: Option<(Caller, usize)>,
-    slot: usize,
+    end: Endpoint,
     op: usize,
     at: usize,
 ) -> Option<isize> {
     let [set, _, fd, ..] = f.args;
     let [reads, writes] = [false, true].map(|writes| fdtable::fits(fd, writes));
-    let reads = reads || fdtable::unmatched(fd).is_some();
+    let reads = reads || end.unmatched().is_some();
     if !matches!(op, ADD | MOD) || (reads && writes) || !access::allowed(at, 12, false) {
         return None;
     }
@@ -362,17 +368,15 @@ fn carries(
     let mut list = lock(&me, i)?;
     // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
     let can = if reads { asked::IN } else { asked::OUT };
-    let mut e = Entry::of(fd, slot, events, can, data);
+    let mut e = Entry::of(fd, end, events, can, data);
     let was = list.place(fd).map(|k| {
         let armed = list.all()[k].is_armed_still();
         (list.take(&me, k), armed)
     });
     list.judge(&me, &mut e, was);
     let was = was.map(|(e, _)| e);
-    let is_fifo = Channel::at(me.domain, slot).is_none_or(Channel::is_fifo);
-    let known = events & EPOLLEXCLUSIVE == 0 && !(e.once && (is_fifo || e.unmatched));
-    let fits = known && list.numbers.has(set) && fd < fdtable::FDS;
-    if !fits || was.is_none() && op == MOD || !lists(i, &e) {
+    let fits = list.numbers.has(set) && fd < fdtable::FDS;
+    if !is_known(&me, &e, events) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
     let mut k = list.add(e);
@@ -391,6 +395,35 @@ fn carries(
     }
     tells_waiter(&mut list, &me, k);
     Some(r)
+}
+
+/// Whether what `e` asks for by `events` is told by a list.
+fn is_known(me: &Caller, e: &Entry, events: u32) -> bool {
+    let is_fifo = Channel::at(me.domain, e.slot as usize).is_none_or(Channel::is_fifo);
+    events & EPOLLEXCLUSIVE == 0 && !(e.once && (is_fifo || e.unmatched))
+}
+
+/// The socket `fd` was put into `set` before it had its channel: now the registration goes on the set's list. No thread waits for
+/// the set. False: it cannot.
+pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
+    let (Some((me, i)), Some(end)) = (
+        listed(set).or_else(|| makes_list(set)),
+        fdtable::known_endpoint(fd),
+    ) else {
+        return false;
+    };
+    let Some(mut list) = lock_for(&me, i, set) else {
+        return false;
+    };
+    let mut e = Entry::of(fd, end, events, asked::IN, data);
+    list.judge(&me, &mut e, None);
+    if !is_known(&me, &e, events) || !lists(i, &e) {
+        list.mixed = true;
+        return false;
+    }
+    list.mixed |= watched::has_others(set, fd);
+    list.add(e);
+    true
 }
 
 /// Set `fd`, if it is one, has a registration that is in no list.
@@ -418,6 +451,7 @@ pub fn duplicated(fd: usize, now: isize) {
     if let Some(mut list) = lock_for(&me, i, fd) {
         fdtable::forget(now as usize);
         fdtable::set_made(now as usize, Some(set));
+        watched::set_made(now as usize);
         if !list.numbers.add(now as usize) {
             list.give_up(&me);
             fdtable::set_plain(now as usize);
@@ -486,11 +520,13 @@ pub fn closes(fd: usize) {
             && let Some(mut list) = lock_for(&me, i, fd)
         {
             list.numbers.drop(fd);
-            if list.numbers.one().is_none() {
-                list.wake_all(&me);
-                list.leave();
+            if list.numbers.one().is_some() {
+                return;
             }
+            list.wake_all(&me);
+            list.leave();
         }
+        watched::set_closed(fd);
         return;
     }
     let fd = fd as u32 as usize;

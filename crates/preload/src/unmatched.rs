@@ -3,13 +3,13 @@
 //!
 //! Before that an end is cold, and has no channel (cold.rs).
 //!
-//! Invariant: an end has a channel only if it came into being here, in a socket that nobody polls, and that has no option
-//! which a ring does not obey. Each call of this process that may sleep at an unmatched end is counted, or ends it.
+//! Invariant: an end has a channel only if it came into being here, and has no option which a ring does not obey. Each call of
+//! this process that may sleep at an unmatched end is counted, or ends it.
 //! Not here: which two ends belong together, calls at a matched one (message.rs), sets of epoll's (sets.rs).
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
-use crate::{access, attach, cold, fdtable, io, sets};
+use crate::{access, attach, cold, fdtable, io, sets, watched};
 use byway_mem::layout::flags::NO_UNIX;
 use byway_pipe::channel::Channel;
 use byway_pipe::peer;
@@ -24,10 +24,8 @@ pub const READS: usize = 29;
 
 /// Ends that this process alone has, and by one number: a close frees what is known of them.
 static ALONE: Bits = Bits::new();
-/// Sockets with an option of which a ring knows nothing, and those in a set of epoll's before they were connected: they stay the
-/// kernel's.
+/// Sockets with an option of which a ring knows nothing: they stay the kernel's.
 static OPTIONS: Bits = Bits::new();
-static WATCHED: Bits = Bits::new();
 /// Listening UNIX stream sockets without such an option.
 static LISTENS: Bits = Bits::new();
 
@@ -35,11 +33,6 @@ static LISTENS: Bits = Bits::new();
 pub fn has_option(fd: usize) {
     OPTIONS.add(fd);
     LISTENS.take(fd);
-}
-
-/// It is put into a set.
-pub fn is_watched(fd: usize) {
-    WATCHED.add(fd);
 }
 
 /// This process alone has `fd`, and by this number.
@@ -50,6 +43,7 @@ pub fn is_alone(fd: usize) {
 /// This process gets children, which have its descriptors.
 pub fn forks() {
     cold::forks();
+    watched::is_shared();
     ALONE.clear();
 }
 
@@ -77,7 +71,7 @@ pub fn connects(f: &mut Frame) -> u32 {
 /// After that call.
 pub fn connected(f: &Frame) -> u32 {
     let fd = f.args[0];
-    if f.result == 0 && io::is_made_here(f.want) && !OPTIONS.has(fd) && !WATCHED.has(fd) {
+    if f.result == 0 && io::is_made_here(f.want) && !OPTIONS.has(fd) && watched::may_begin(fd) {
         begins(fd);
     }
     DONE
@@ -108,6 +102,7 @@ pub fn accepted(f: &Frame) -> u32 {
         }
         LISTENS.add(listener);
     }
+    watched::forget(f.result as usize);
     begins(f.result as usize);
     DONE
 }
@@ -119,7 +114,7 @@ fn is_forbidden() -> bool {
 /// An end comes into being.
 fn begins(fd: usize) {
     fdtable::forget(fd);
-    for bits in [&ALONE, &OPTIONS, &WATCHED, &LISTENS] {
+    for bits in [&ALONE, &OPTIONS, &LISTENS] {
         bits.take(fd);
     }
     cold::begins(fd);
@@ -127,9 +122,10 @@ fn begins(fd: usize) {
 
 /// `fd` is about to be closed. Whether that is known to be the last of an end.
 pub fn closes(fd: usize) -> bool {
-    for bits in [&OPTIONS, &WATCHED, &LISTENS] {
+    for bits in [&OPTIONS, &LISTENS] {
         bits.take(fd);
     }
+    watched::forget(fd);
     cold::closes(fd);
     let last = ALONE.take(fd);
     if last && let (Some(d), Some(i)) = (attach::domain(), fdtable::unmatched(fd)) {
