@@ -267,18 +267,28 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     q.fd.set(f.fd as u32 + 1);
 }
 
-/// This process, where a handler could fork over the call that begins: the child returns from that call too, and what was
+/// This thread, where a handler could fork over the call that begins: the child returns from that call too, and what was
 /// counted for it is its parent's.
 pub fn maker() -> usize {
-    match HANDLERS.load(Relaxed) {
-        true => byway_sys::process::getpid() as usize,
-        false => 0,
+    if !HANDLERS.load(Relaxed) {
+        return 0;
     }
+    let t = tls::get();
+    if t.tid.get() == 0 {
+        t.tid.set(byway_sys::process::gettid());
+    }
+    t.tid.get() as usize
 }
 
-/// Whether the call that `maker` was asked for is this process's.
+/// Whether the call that `maker` was asked for is this process's. The kernel is asked only right after a fork: from its first
+/// call on a child's block has the child's own id.
 pub fn is_made_here(maker: usize) -> bool {
-    maker == 0 || maker == byway_sys::process::getpid() as usize
+    let t = tls::get();
+    let here = || match t.mode.get() {
+        0 => t.tid.get(),
+        _ => byway_sys::process::gettid(),
+    };
+    maker == 0 || maker == here() as usize
 }
 
 /// The caller's own call, to be made by the entry code.
