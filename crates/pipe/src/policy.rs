@@ -178,11 +178,12 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
         ch.m.0.writer_cpu.set(clock::now_cpu().1);
     }
     if n > PIPE_BUF {
-        if me.cpus > 1 || n > pass_through::MOST {
+        // A socket's kernel call takes as much at once, without the arming.
+        if me.cpus > 1 && !ch.is_socket() || n > pass_through::MOST {
             on_flow(me, ch, n);
             return None;
         }
-        if !wait::is_shared(me) {
+        if me.cpus == 1 && !wait::is_shared(me) {
             // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
             if w.0.lone_wakes.load(Relaxed) != 0 {
                 on_flow(me, ch, n);
