@@ -27,6 +27,9 @@ const OUTSIDER: u32 = 1 << 31;
 /// Writes of the kernel's that make it worth to ask for the other end.
 pub const WORTH: u32 = 64;
 
+/// As many after which the kernel has been asked twice, and once more is the last time: such an other end takes no part.
+const ASKED: u32 = 1 << 12;
+
 /// Whether the end that writes to `ch` knows the other.
 pub fn is_matched(ch: &Channel) -> bool {
     // ORDER: after the count of a call (`enters`), or of no consequence.
@@ -85,6 +88,9 @@ pub fn closes(d: Domain, i: usize) {
 /// known.
 pub(crate) fn is_ready(me: &Caller, ch: &Channel) -> bool {
     if !is_matched(ch) && !matches(me, ch) {
+        if ch.writer.0.worth.load(Relaxed) >= ASKED {
+            takes_no_part(ch);
+        }
         policy::open_later(ch, Reason::OtherEnd);
         return false;
     }
@@ -105,6 +111,14 @@ pub(crate) fn is_ready(me: &Caller, ch: &Channel) -> bool {
             policy::ask_soon(&ch.writer);
             false
         }
+    }
+}
+
+/// The other end of that which writes to `ch` takes no part: both directions are the kernel's for good, and cost what its do.
+fn takes_no_part(ch: &Channel) {
+    has_outsider(ch);
+    if !is_matched(ch) {
+        ch.keep_closed();
     }
 }
 

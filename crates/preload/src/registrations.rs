@@ -381,7 +381,8 @@ impl List {
     pub fn arm_all(&mut self, me: &Caller, asked: bool) -> bool {
         for k in (0..self.hot).rev() {
             let e = self.all()[k];
-            if !e.unmatched && e.channel(me).is_none_or(Channel::is_kernels) {
+            // Of one that is unmatched that is so of both directions, or of none.
+            if Channel::at(me.domain, e.slot as usize).is_none_or(Channel::is_kernels) {
                 self.forget(k);
                 self.mixed = true;
                 self.spent = self.n == 0;
