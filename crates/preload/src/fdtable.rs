@@ -372,23 +372,22 @@ fn name(end: Endpoint) {
 }
 
 /// From now on `fd`, whose channels have gone to the kernel for good, is plain: its calls cost what those of any other
-/// descriptor do. Not if that is so of one of two channels only.
-pub fn leave(fd: usize, i: usize) {
+/// descriptor do. False: that is so of one of two channels only.
+pub fn leave(fd: usize, i: usize) -> bool {
     let before = CLOSES.load(Relaxed);
     let for_good = |i: usize| {
         let ch = attach::domain().and_then(|d| Channel::at(d, i));
         ch.is_some_and(|ch| ch.is_kernels() && !ch.is_fifo())
     };
     let Some(e) = TABLE.get(fd as u32 as usize) else {
-        return;
+        return false;
     };
     let now = e.load(Relaxed);
     let left =
         Endpoint::of(now).is_some_and(|e| e.slots().any(|s| s == i) && e.slots().all(for_good));
     // Not one that another thread has closed and opened again meanwhile.
-    if left && CLOSES.load(Relaxed) == before {
-        let _ = e.compare_exchange(now, PLAIN, Relaxed, Relaxed);
-    }
+    let same = || CLOSES.load(Relaxed) == before;
+    left && same() && e.compare_exchange(now, PLAIN, Relaxed, Relaxed).is_ok()
 }
 
 /// Forgets `fd`; true unless it was known to be plain, or cold.

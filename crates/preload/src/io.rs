@@ -3,7 +3,7 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, fdtable, message, pins, sets, tls};
+use crate::{access, attach, fdtable, message, pins, sets, tls, watched};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -160,7 +160,13 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
     f.pin = 0;
     forget_quiet(f.fd, writes, ch);
     if ch.is_kernels() {
-        fdtable::leave(f.fd, i);
+        let plain = fdtable::leave(f.fd, i);
+        if plain || !writes {
+            sets::forgets(&me, f.fd);
+        }
+        if plain {
+            watched::is_unsure(f.fd);
+        }
         return RUN;
     }
     if f.vectors == 0 {

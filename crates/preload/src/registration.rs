@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// So many looks find nothing before a registration is idle: its next byte comes by the kernel lane, which takes as long
 /// as the kernel's own.
-const IDLE_AFTER: u8 = 8;
+pub const IDLE_AFTER: u8 = 8;
 const EPOLLONESHOT: u32 = 1 << 30;
 const EPOLLET: u32 = 1 << 31;
 

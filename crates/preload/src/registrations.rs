@@ -12,7 +12,7 @@
 //! handed back: none is lost. One may be told twice, but not of those that are told once.
 //! unsafe: reaches into its own memory, below the number of registrations.
 //! Not here: one registration alone (registration.rs); which sets there are, and epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
-use crate::registration::Entry;
+use crate::registration::{Entry, IDLE_AFTER};
 use crate::{asked, exec, fdtable, message, sets, unmatched};
 use byway_pipe::channel::Channel;
 use byway_pipe::read::Armed;
@@ -58,8 +58,8 @@ pub struct List {
     pub waiters: u32,
     /// Whether one that is told once was taken out while a thread may have had its event.
     doubt: bool,
-    /// Whether the last registration has left because its channel is the kernel's for good.
-    spent: bool,
+    /// So many calls in a row have found no registration.
+    empty: u8,
     pub shares: Shares,
     /// Moves with every set that has the place.
     pub life: u32,
@@ -139,7 +139,7 @@ impl List {
         sockets: 0,
         waiters: 0,
         doubt: false,
-        spent: false,
+        empty: 0,
         shares: Shares::No,
         life: 0,
         first: 0,
@@ -164,7 +164,7 @@ impl List {
             memory.give_back();
         }
         (self.numbers, self.mixed) = (Numbers::NONE, false);
-        (self.waiters, self.doubt, self.spent) = (0, false, false);
+        (self.waiters, self.doubt, self.empty) = (0, false, 0);
         self.life = self.life.wrapping_add(1);
     }
 
@@ -172,9 +172,13 @@ impl List {
         self.n
     }
 
-    /// Whether nobody needs the list: its registrations are the kernel's for good, and no thread waits.
-    pub fn is_spent(&self) -> bool {
-        self.spent && self.n == 0 && self.waiters == 0
+    /// A call waits: whether nobody needs the list, for it had no registration for long, and no thread waits.
+    pub fn is_spent(&mut self) -> bool {
+        self.empty = match self.n {
+            0 => self.empty.saturating_add(1),
+            _ => 0,
+        };
+        self.empty >= IDLE_AFTER && self.waiters == 0
     }
 
     /// The hot ones: those which a call looks at.
@@ -239,6 +243,13 @@ impl List {
         let e = self.all()[k];
         self.forget(k);
         e
+    }
+
+    /// The channel of the registration in place `k` is the kernel's for good: from now on the kernel tells all of it.
+    pub fn drops(&mut self, me: &Caller, k: usize) {
+        let e = self.take(me, k);
+        self.gone(&e);
+        self.mixed = true;
     }
 
     /// Says of `e`, which is to be told once, whether what is told of it will be known to be: no thread is away with an
@@ -383,9 +394,7 @@ impl List {
             let e = self.all()[k];
             // Of one that is unmatched that is so of both directions, or of none.
             if Channel::at(me.domain, e.slot as usize).is_none_or(Channel::is_kernels) {
-                self.forget(k);
-                self.mixed = true;
-                self.spent = self.n == 0;
+                self.drops(me, k);
             } else if !self.arm(me, k, asked) {
                 if self.waiters == 0 {
                     self.disarm_hot(me);

@@ -214,6 +214,15 @@ pub fn has_read_fast(me: &Caller, fd: usize) {
     }
 }
 
+/// `fd` reads what is the kernel's for good, and so is what is told of it.
+pub fn forgets(me: &Caller, fd: usize) {
+    if is_listed(fd)
+        && let Some((mut list, k)) = of_descriptor(me, fd)
+    {
+        list.drops(me, k);
+    }
+}
+
 /// A write into `fd` was told that there is no room.
 pub fn blocks(me: &Caller, fd: usize) {
     if is_listed(fd)

@@ -60,6 +60,9 @@ pub fn changes(f: &mut Frame) -> u32 {
     let [set, op, fd, at, ..] = f.args;
     let (set, op, fd) = (set as u32, op as u32 as usize, fd as u32 as usize);
     let now = set_of(fd);
+    if now == UNSURE {
+        return RUN;
+    }
     if op == DEL {
         if now == set + 1 {
             WATCHED.take(fd);
@@ -96,8 +99,8 @@ pub fn changed(f: &Frame) -> u32 {
     DONE
 }
 
-/// `fd` may be in a set, and nobody knows how.
-fn is_unsure(fd: usize) {
+/// `fd` may be in a set, and nobody knows how; or it is the kernel's for good.
+pub fn is_unsure(fd: usize) {
     if let Some(place) = PLACES.get(fd) {
         place.set.store(UNSURE, Relaxed);
         WATCHED.add(fd);
