@@ -231,6 +231,29 @@ static void a_handler(void) {
         ends(talker);
     }
 }
+/* The other end is a static program's, which takes no part in what carries this one: for longer than anybody asks for it. */
+static void an_outsider(void) {
+    const char *cat = neighbour("static_cat");
+    if (!cat) return;
+    EACH_KIND(k) {
+        int l = listens(&A, &LENGTH);
+        echo = child();
+        if (!echo) {
+            int fd = accept(l, 0, 0);
+            dup2(fd, 0);
+            dup2(fd, 1);
+            close(fd);
+            execl(cat, "cat", (char *)0);
+            _exit(9);
+        }
+        close(l);
+        int fd = unconnected(), e = set_of(fd, KINDS[k]);
+        connects(fd);
+        for (long i = 0; i < 5 * TURNS; i++) turn(e, fd, i * SIZE, fd);
+        close(e);
+        ends(fd);
+    }
+}
 /* A thread that came later waits in the set, and this one makes the end busy. */
 static int E, F;
 static long answers(long n) {
@@ -264,4 +287,4 @@ static void a_thread(void) {
     }
 }
 UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(the_sets_number_again), T(a_set_by_two_numbers),
-          T(forked), T(a_handler), T(a_thread))
+          T(forked), T(a_handler), T(an_outsider), T(a_thread))
