@@ -50,6 +50,17 @@ static void turn(int e, int fd, long pos, uint64_t data) {
 static void turns(int e, int fd, uint64_t data) {
     for (long i = 0; i < TURNS; i++) turn(e, fd, i * SIZE, data);
 }
+/* The connection becomes busy, and the set tells nothing of what is there to read. */
+static void untold(int e, int fd) {
+    unsigned char b;
+    for (int i = 0, n = 0; i < 400; i++, n = 0) {
+        write_all(fd, at(i), 1);
+        while (n == 0) IS(ioctl(fd, FIONREAD, &n), 0);
+        IS(told(WAIT, e, 0), 0);
+        IS(read(fd, &b, 1), 1);
+        same(&b, 1, i);
+    }
+}
 enum { IN = EPOLLIN | EPOLLRDHUP };
 static const uint32_t KINDS[] = {IN, IN | EPOLLET, IN | EPOLLOUT | EPOLLET};
 #define EACH_KIND(k) for (int k = 0; k < 3; k++)
@@ -115,11 +126,7 @@ static void taken_out(void) {
         connects(fd);
         del(e, fd);
         IS(ctl(e, EPOLL_CTL_DEL, fd, 0, 0), -1); /* ENOENT */
-        unsigned char b[SIZE];
-        for (long i = 0; i < 300; i++) {
-            write_all(fd, at(i), 1);
-            while (read(fd, b, 1) != 1) IS(told(WAIT, e, 0), 0);
-        }
+        untold(e, fd);
         add(e, fd, KINDS[k], DATA);
         turns(e, fd, DATA);
         close(e);
@@ -148,15 +155,32 @@ static void the_sets_number_again(void) {
     connects(fd);
     close(e);
     IS(set(), e);
-    unsigned char b[SIZE];
-    for (long i = 0; i < 300; i++) {
-        write_all(fd, at(i), 1);
-        while (read(fd, b, 1) != 1) IS(told(WAIT, e, 0), 0);
-    }
+    untold(e, fd);
     add(e, fd, IN, DATA);
     turns(e, fd, DATA);
     close(e);
     ends(fd);
+}
+/* The same of a socket whose number was closed with others, and is a new connection's. */
+static void the_sockets_number_again(void) {
+    EACH_KIND(k) for (int before = 0; before < 2; before++) {
+        int e = set(), fd;
+        begins();
+        for (int i = 0; i < 2; i++) {
+            fd = unconnected();
+            if (i || before) connects(fd);
+            if (!i) add(e, fd, KINDS[k], DATA);
+            if (!i) IS(syscall(SYS_close_range, fd, fd, 0), 0);
+            if (!i && before) REAP0(echo);
+            if (!i && before && mode_is("path")) unlink(A.sun_path);
+            if (!i && before) begins();
+        }
+        untold(e, fd);
+        add(e, fd, KINDS[k], DATA + 1);
+        turns(e, fd, DATA + 1);
+        close(e);
+        ends(fd);
+    }
 }
 /* One number registers, another waits, and that of the first may be another set's. */
 static void a_set_by_two_numbers(void) {
@@ -286,5 +310,5 @@ static void a_thread(void) {
         ends(F);
     }
 }
-UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(the_sets_number_again), T(a_set_by_two_numbers),
+UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(the_sets_number_again), T(the_sockets_number_again), T(a_set_by_two_numbers),
           T(forked), T(a_handler), T(an_outsider), T(a_thread))

@@ -63,6 +63,11 @@ pub fn is_shared(fd: usize) {
     }
 }
 
+/// Each cold end.
+pub fn each(does: impl Fn(usize)) {
+    ENDS.each(does);
+}
+
 /// `fd` is about to be closed.
 pub fn closes(fd: usize) {
     ENDS.take(fd);

@@ -252,6 +252,11 @@ pub fn set_plain(fd: usize) {
     }
 }
 
+/// Whether the table has channels, or a cold end, for `fd`.
+pub fn is_carried(fd: usize) -> bool {
+    (PLAIN + 1..SET).contains(&entry(fd))
+}
+
 /// Whether `fd` is known to be no carried pipe.
 pub fn is_plain(fd: usize) -> bool {
     entry(fd) == PLAIN

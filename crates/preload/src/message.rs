@@ -247,8 +247,15 @@ pub fn closes(fd: usize) {
 /// The same of each from `first` to `last`.
 pub fn closes_all(first: usize, last: usize) {
     pins::closes_all(first, last);
+    unmatched::each_known(|fd| {
+        if (first..=last).contains(&fd) {
+            closes(fd);
+        }
+    });
     if USED.load(Relaxed) {
-        (first..=last.min(fdtable::FDS - 1)).for_each(closes);
+        (first..=last.min(fdtable::FDS - 1))
+            .filter(|fd| fdtable::is_carried(*fd))
+            .for_each(closes);
     }
 }
 

@@ -134,6 +134,15 @@ pub fn closes(fd: usize) -> bool {
     last
 }
 
+/// Each descriptor of which something is known here, or of one before it (cold.rs, watched.rs).
+pub fn each_known(does: impl Fn(usize)) {
+    for bits in [&ALONE, &OPTIONS, &LISTENS] {
+        bits.each(&does);
+    }
+    cold::each(&does);
+    watched::each(&does);
+}
+
 /// The slot that call `f` of `end` moves bytes of, if it has one. `Err`: it reads from an unmatched end, and runs, counted.
 pub fn side(f: &mut Frame, end: Endpoint, writes: bool) -> Result<Option<usize>, u32> {
     let slot = end.side(writes);
