@@ -148,6 +148,38 @@ static void in_two_sets(void) {
     close(other);
     ends(fd);
 }
+/* Beside a pipe that always has something to read, the socket is told of all the same. */
+static void beside_a_pipe(void) {
+    int p[2];
+    char b[10];
+    begins();
+    IS(pipe(p), 0);
+    int fd = unconnected(), e = set();
+    connects(fd);
+    add(e, fd, IN, DATA);
+    add(e, p[0], EPOLLIN, 1);
+    for (int i = 0; i < 400; i++) {
+        write_all(p[1], "0123456789", 10);
+        IS(told(WAIT, e, 5000), EPOLLIN);
+        IS(read(p[0], b, 10), 10);
+    }
+    for (int i = 0; i < 30; i++) {
+        struct epoll_event v[4];
+        int mine = 0;
+        write_all(p[1], "0123456789", 10);
+        write_all(fd, at(i), 1);
+        for (int n, turns = 0; !mine; turns++) {
+            CHECK((n = epoll_wait(e, v, 4, 5000)) > 0 && turns < 1000000, "the socket is not told of");
+            for (int k = 0; k < n; k++) mine |= v[k].data.u64 == DATA;
+        }
+        IS(read(fd, b, 10), 1);
+        IS(read(p[0], b, 10), 10);
+    }
+    close(p[0]);
+    close(p[1]);
+    close(e);
+    ends(fd);
+}
 /* Another set by the number of one that was closed knows nothing of its sockets. */
 static void the_sets_number_again(void) {
     begins();
@@ -310,5 +342,5 @@ static void a_thread(void) {
         ends(F);
     }
 }
-UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(the_sets_number_again), T(the_sockets_number_again), T(a_set_by_two_numbers),
+UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(beside_a_pipe), T(the_sets_number_again), T(the_sockets_number_again), T(a_set_by_two_numbers),
           T(forked), T(a_handler), T(an_outsider), T(a_thread))

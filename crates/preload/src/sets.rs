@@ -430,7 +430,6 @@ pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
         list.mixed = true;
         return false;
     }
-    list.mixed |= watched::has_others(set, fd);
     list.add(e);
     true
 }
@@ -481,7 +480,7 @@ fn makes_list(fd: usize) -> Option<(Caller, usize)> {
             if !list.begin(fd) {
                 return None;
             }
-            list.mixed = set.mixed;
+            list.mixed = set.mixed || watched::has_any(fd);
             let set = fdtable::Set {
                 list: Some(i),
                 ..set

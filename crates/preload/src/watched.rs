@@ -152,10 +152,10 @@ pub fn joins(fd: usize) {
     }
 }
 
-/// Whether `set` has others than `fd` that are remembered.
-pub fn has_others(set: usize, fd: usize) -> bool {
+/// Whether `set` has any that are remembered.
+pub fn has_any(set: usize) -> bool {
     let any = Cell::new(false);
-    WATCHED.each(|k| any.set(any.get() || k != fd && set_of(k) == set as u32 + 1));
+    WATCHED.each(|k| any.set(any.get() || set_of(k) == set as u32 + 1));
     any.get()
 }
 
