@@ -8,7 +8,7 @@ use crate::Caller;
 use crate::channel::{Channel, Line, PIPE_BUF, WriterSide};
 use crate::reason::Reason;
 use crate::word::Tail;
-use crate::{pass_through, wait};
+use crate::{pass_through, peer, wait};
 use byway_mem::layout::Class;
 use byway_mem::reclaim::{self, Band};
 use byway_sys::{clock, line};
@@ -200,7 +200,9 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
         return None;
     }
     w.0.lone_wakes.store(0, Relaxed);
-    if ch.is_socket() && is_close(me, w) {
+    // One that was worth its ring for a MiB may have met a busy moment of the machine.
+    let proven = w.0.worth.load(Relaxed) < peer::WORTH;
+    if ch.is_socket() && is_close(me, w) && !proven {
         return Some(Leave::ForGood);
     }
     open_later(ch, Reason::Cold);
