@@ -54,6 +54,7 @@ done
 step tests/run.sh "$byway"
 step tests/explain.sh "$byway"
 step tests/config.sh "$byway"
+step tests/tcp.sh "$byway"
 step python3 tests/stat.py "$byway"
 step python3 tests/top.py "$byway"
 step tests/install.sh "$byway"

@@ -19,10 +19,10 @@ import atexit, collections, glob, os, re, shutil, signal, subprocess, sys, tempf
 if len(sys.argv) < 4 or not os.path.exists(sys.argv[3]):
     sys.exit("theirs: it takes the program, a kind and an existing place\n" + __doc__)
 BYWAY, KIND, PLACE = os.path.realpath(sys.argv[1]), sys.argv[2], os.path.realpath(sys.argv[3])
-PYTHON = """asyncio bz2 cmd_line cmd_line_script concurrent_futures eintr epoll faulthandler fcntl file fileio fork1 gzip io
- multiprocessing_fork multiprocessing_forkserver multiprocessing_main_handling multiprocessing_spawn openpty os pdb pipes poll popen
- posix pty runpy select selectors shutil signal socket socketserver subprocess sys tarfile tempfile threading threadsignals wait3
- wait4"""
+PYTHON = """asyncio bz2 cmd_line cmd_line_script concurrent_futures eintr epoll faulthandler fcntl file fileio fork1 ftplib gzip
+ httplib httpservers imaplib io logging multiprocessing_fork multiprocessing_forkserver multiprocessing_main_handling multiprocessing_spawn openpty os pdb pipes poll popen
+ posix poplib pty runpy select selectors shutil signal smtplib socket socketserver ssl subprocess sys tarfile tempfile
+ telnetlib threading threadsignals urllib urllib2 urllib2_localnet wait3 wait4 wsgiref xmlrpc"""
 STRESSORS = """clone close daemon dup epoll exec fcntl fifo file-ioctl fork io-uring kill membarrier pidfd pipe pipeherd poll ptrace
  rseq seccomp sendfile sigabrt sigchld sigfd sigio signal sigpipe sigsegv sigsuspend sock sockabuse sockfd sockpair spawn splice switch
  sysbadaddr tee unshare vfork vm-splice wait zombie"""

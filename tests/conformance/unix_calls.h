@@ -1,18 +1,22 @@
-/* Shared by the unix_*.c programs, which include it: a UNIX connection between two processes, and the other process, which
+/* Shared by the unix_*.c programs, which include it: a connection of sockets between two processes, and the other process, which
  * runs the tasks that it is told. The connection is hot: each side has read 1 MiB of the other, in 256 writes. The modes say
  * how it was made; a program may name others in MODES:
  *   NAME/pair      socketpair(2), inherited by the other process
  *   NAME/path      the other process connects to a named path; this one accepts
  *   NAME/abstract  this process connects to an abstract name; the other accepts
+ *   NAME/tcp       TCP: the other process connects to 127.0.0.1; this one accepts
+ *   NAME/tcp6      TCP: this process connects to ::1; the other accepts
  * "seq" in a mode's name is SOCK_SEQPACKET, "dgram" is SOCK_DGRAM, both ends connected to one another.
  * Byte i of a direction is the sea's. No case takes a time as proof: a sleep only gives a sleeper the time to fall asleep. */
 #ifndef MODES
-#define MODES "pair", "path", "abstract"
+#define MODES "pair", "path", "abstract", "tcp", "tcp6"
 #endif
 #include "check.h"
 #include "sea.h"
 #include <linux/futex.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <sys/un.h>
 enum { HOT = 128 << 10, WARM = 1 << 20, PIECE = 4096, LINKS = 64 };
@@ -28,11 +32,23 @@ static struct job {
     long arg, result;
 } *job;
 static pid_t peer;
+/* The name of a socket of any of these families. */
+typedef union {
+    struct sockaddr any;
+    struct sockaddr_un un;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+} address;
 static int type(void) {
     const char *m = mode_name[warm_mode];
     return strstr(m, "seq") ? SOCK_SEQPACKET : strstr(m, "dgram") ? SOCK_DGRAM : SOCK_STREAM;
 }
 static int mode_is(const char *what) { return strstr(mode_name[warm_mode], what) != 0; }
+static int family(void) { return mode_is("tcp6") ? AF_INET6 : mode_is("tcp") ? AF_INET : AF_UNIX; }
+/* For what TCP has otherwise: buffers of megabytes, and ends that come with a delay (tcp_calls.c has its own cases). */
+static int is_tcp(void) { return family() != AF_UNIX; }
+/* The process that serves connects, and this one accepts; or the other way round. */
+static int serves_calls(void) { return mode_is("path") || family() == AF_INET; }
 /* One write of n bytes, which goes whole: a message, where there are messages. */
 static long whole(long n) {
     IS(write(here->fd, at(here->out), n), n);
@@ -101,30 +117,42 @@ static long answer_(int line) {
 static long tell_(int line, task *what, long arg) { return ask(what, arg), answer_(line); }
 #define tell(what, arg) tell_(__LINE__, what, arg)
 #define TELL(what, arg, want) IS(tell(what, arg), want)
-static socklen_t name(struct sockaddr_un *a, int i) {
+static socklen_t name(address *a, int i) {
     const char *tmp = getenv("TMPDIR");
-    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    char *s = a->sun_path + mode_is("abstract");
+    memset(a, 0, sizeof *a);
+    a->any.sa_family = family();
+    if (family() == AF_INET6) return a->in6.sin6_addr = in6addr_loopback, sizeof a->in6;
+    if (family() == AF_INET) return a->in.sin_addr.s_addr = htonl(INADDR_LOOPBACK), sizeof a->in;
+    char *s = a->un.sun_path + mode_is("abstract");
     int n = snprintf(s, 100, "%s/byway-unix-%d.%d", tmp && *tmp && strlen(tmp) < 60 ? tmp : "/tmp", getpid(), i);
     return (socklen_t)(s + n - (char *)a);
 }
 static void both_connected(int v[2], int i) { /* SOCK_DGRAM by name: each end is bound, and connected to the other */
-    struct sockaddr_un a[2];
+    address a[2];
     for (int k = 0; k < 2; k++) {
         socklen_t n = name(&a[k], 2 * i + k);
         CHECK((v[k] = socket(AF_UNIX, SOCK_DGRAM, 0)) >= 0 && !bind(v[k], (void *)&a[k], n), "bind");
     }
     for (int k = 0; k < 2; k++) IS(connect(v[k], (void *)&a[!k], name(&a[!k], 2 * i + !k)), 0);
-    for (int k = 0; k < 2; k++) unlink(a[k].sun_path);
+    for (int k = 0; k < 2; k++) unlink(a[k].un.sun_path);
 }
-static int listens(struct sockaddr_un *a, socklen_t *n) {
-    int l = socket(AF_UNIX, type(), 0);
+static int listens(address *a, socklen_t *n) {
+    int l = socket(family(), type(), 0);
     *n = name(a, 0);
-    CHECK(l >= 0 && !bind(l, (void *)a, *n) && !listen(l, LINKS), "bind and listen");
+    CHECK(l >= 0 && !bind(l, &a->any, *n) && !listen(l, LINKS), "bind and listen");
+    if (is_tcp()) IS(getsockname(l, &a->any, n), 0);
     return l;
 }
-static int calls(const struct sockaddr_un *a, socklen_t n) {
-    int s = socket(AF_UNIX, type(), 0);
+/* Small writes go at once, as those of a UNIX socket do. */
+static void no_delay_of_writes(int fd) {
+    int on = 1;
+    if (is_tcp()) IS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+}
+static void unnames(const address *a) {
+    if (mode_is("path")) unlink(a->un.sun_path);
+}
+static int calls(const address *a, socklen_t n) {
+    int s = socket(family(), type(), 0);
     CHECK(s >= 0 && !connect(s, (void *)a, n), "connect");
     return s;
 }
@@ -149,7 +177,7 @@ static void heats(int n) {
 /* n connections, cold, and the peer, which serves from here on; both use the first. */
 static void joins(int n) {
     int v[LINKS][2], listener = -1, pair = mode_is("pair") || type() == SOCK_DGRAM;
-    struct sockaddr_un a;
+    address a;
     socklen_t size = 0;
     if (!job) job = shared(4096);
     memset(job, 0, sizeof *job);
@@ -160,11 +188,12 @@ static void joins(int n) {
         else
             both_connected(v[i], i);
     peer = child();
-    int accepts = mode_is("path") == (peer != 0);
+    int accepts = serves_calls() == (peer != 0);
     for (int i = 0; i < n; i++) {
         if (pair) close(v[i][peer != 0]);
         int fd = pair ? v[i][peer == 0] : accepts ? accept(listener, 0, 0) : calls(&a, size);
         CHECK(fd >= 0, "accept");
+        no_delay_of_writes(fd);
         links[i] = (struct link){fd, peer ? 0 : 50000, peer ? 50000 : 0};
     }
     uses(0);
@@ -174,7 +203,7 @@ static void joins(int n) {
         serve();
     }
     tell(uses, 0);
-    if (!pair && mode_is("path")) unlink(a.sun_path);
+    if (!pair) unnames(&a);
 }
 static void meet_all(int n) {
     joins(n);

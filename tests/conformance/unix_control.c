@@ -1,6 +1,7 @@
 /* Checks: control messages on a hot UNIX stream: SCM_RIGHTS and SCM_CREDENTIALS stay with their bytes, among bytes without any;
  * a reader that asks for none; too little room; a peek; limits. The descriptors are of memory files that hold their numbers.
  * Does not check: an end that is passed on (unix_leave.c), control messages on seqpackets (unix_seqpacket.c). */
+#define MODES "pair", "path", "abstract"
 #include "unix_calls.h"
 enum { MOST = 253 };
 /* A memory file that says which one it is. */

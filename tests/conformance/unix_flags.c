@@ -195,6 +195,7 @@ static void dont_wait(void) {
 }
 /* LINUX: af_unix.c: MSG_TRUNC means nothing on a stream, neither do MSG_MORE, MSG_EOR and MSG_CONFIRM of a writer. */
 static void flags_without_meaning(void) {
+    if (is_tcp()) return;
     static const int some[] = {MSG_MORE, MSG_EOR, MSG_CONFIRM, MSG_DONTROUTE, MSG_NOSIGNAL};
     meet();
     TELL(sends, 100, 0);
@@ -253,6 +254,7 @@ static void out_of_band(void) {
 }
 /* LINUX: manage_oob: a byte out of band that a read has passed over is nothing to read for poll. */
 static void passed_over(void) {
+    if (is_tcp()) return;
     unsigned char c;
     meet();
     if (tell(sends_oob, 0) < 0) {
@@ -309,6 +311,7 @@ static void timeout_and_a_signal(void) {
     IS(errno, EINTR);
 }
 static void send_timeout(void) {
+    if (is_tcp()) return;
     meet();
     set_time(here->fd, SO_SNDTIMEO, TIME);
     since = now();
@@ -368,6 +371,7 @@ static void buffer_sizes(void) {
 /* LINUX: af_unix.c: a read waits until SO_RCVLOWAT bytes have come; poll does not. */
 static long reads_some(long n) { return takes_by(n, 0); }
 static void low_water(void) {
+    if (is_tcp()) return;
     meet();
     set_option(here->fd, SO_RCVLOWAT, 100);
     falls_asleep(0, reads_some, 200);
@@ -384,6 +388,7 @@ static void low_water(void) {
     IS(takes_by(200, 0), 5);
 }
 static void counts(void) {
+    if (is_tcp()) return;
     meet();
     IS(asked_of(here->fd, FIONREAD), 0);
     IS(asked_of(here->fd, SIOCOUTQ), 0);

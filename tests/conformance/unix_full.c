@@ -1,6 +1,7 @@
 /* Checks: a hot UNIX stream that is full: how much goes in by each size until a writer waits, EAGAIN, POLLOUT off and on again,
  * its edge, a small SO_SNDBUF, sleeping writers, both directions full. A program that counts on a wait after SO_SNDBUF bytes
  * waits. Does not check: seqpackets that are full (unix_seqpacket.c), writers that sleep at an end (unix_ends.c). */
+#define MODES "pair", "path", "abstract"
 #include "unix_calls.h"
 static const long pieces[] = {1, 16, 100, 1000, 4096, 10000, 65536, 1 << 20};
 enum { PIECES = sizeof pieces / sizeof *pieces };

@@ -1,7 +1,7 @@
 /* Checks: N rounds (argument, default 200) of two processes that use a hot UNIX connection in both directions; one of them is
  * SIGKILLed at any moment. The survivor reads all that the dead had written completely, perhaps more of its
  * stream, and nothing else; its own writes end with EPIPE or ECONNRESET. Does not check: stops, both killed. */
-#define MODES "pair", "path", "abstract", "seq-pair"
+#define MODES "pair", "path", "abstract", "tcp", "tcp6", "seq-pair"
 #include "unix_calls.h"
 /* What a process has written completely, and what it has begun. */
 static struct tally {
@@ -83,7 +83,8 @@ static void one_round(int i) {
         dead = tallies;
         kill_peer();
     }
-    CHECK(came >= dead->done, "round %d: %llu bytes were written, and %llu came", i, (unsigned long long)dead->done,
+    /* TCP resets a connection that is left with bytes unread, and those under way are lost. */
+    CHECK(is_tcp() || came >= dead->done, "round %d: %llu bytes were written, and %llu came", i, (unsigned long long)dead->done,
           (unsigned long long)came);
     CHECK(came <= dead->begun, "round %d: %llu bytes were begun, and %llu came", i, (unsigned long long)dead->begun,
           (unsigned long long)came);

@@ -312,7 +312,7 @@ static void echo(int fd) {
 static void prefork(void) {
     enum { WORKERS = 3, CONNECTIONS = 9 };
     if (mode_is("pair")) return;
-    struct sockaddr_un a;
+    address a;
     socklen_t size;
     int l = listens(&a, &size);
     pid_t c[WORKERS];
@@ -333,7 +333,7 @@ static void prefork(void) {
         close(here->fd);
     }
     for (int i = 0; i < WORKERS; i++) kill(c[i], SIGKILL);
-    if (mode_is("path")) unlink(a.sun_path);
+    unnames(&a);
 }
 /* A process that is given the end by SCM_RIGHTS, and then does something with it. */
 struct order {

@@ -1,17 +1,17 @@
 /* Checks: connections with names from their first byte on: short ones, calls that sleep before the first byte comes, sets and polls that
  * were there before the connection, fork, dup, exec and SCM_RIGHTS at each moment of a young connection, bytes before accept(2).
  * Does not check: connections that are hot when they are looked at (the other unix_*.c). */
-#define MODES "path", "abstract"
+#define MODES "path", "abstract", "tcp", "tcp6"
 #include "unix_calls.h"
 #include "epoll_calls.h"
 #include "passing.h"
 enum { MUCH = 1600000, LONG = 700 };
 static int L; /* the listener */
-static struct sockaddr_un A;
+static address A;
 static socklen_t SIZE;
 static void named(void) { L = listens(&A, &SIZE); }
 static void forgets(void) {
-    if (mode_is("path")) unlink(A.sun_path);
+    unnames(&A);
     close(L);
 }
 static int accepts(void) {
@@ -203,7 +203,7 @@ static void added_before(void) {
     named();
     pid_t c = child();
     if (!c) {
-        int fd = socket(AF_UNIX, SOCK_STREAM, 0), e = set_of(fd, EPOLLIN);
+        int fd = socket(family(), SOCK_STREAM, 0), e = set_of(fd, EPOLLIN);
         struct epoll_event v;
         IS(connect(fd, (void *)&A, SIZE), 0);
         for (long in = 0; in < MUCH; in += now_there(fd, in)) {
@@ -367,6 +367,7 @@ static void given_to_a_program(void) {
 }
 /* The listener has SO_PASSCRED: each message tells of its sender. */
 static void credentials(void) {
+    if (is_tcp()) return;
     named();
     set_option(L, SO_PASSCRED, 1);
     pid_t c = caller(MUCH);

@@ -1,7 +1,7 @@
 /* Checks: the numbers of a hot UNIX connection: dup and its like; close and dup2 by one thread in the midst of another's call; a
  * number that is used again. A call ends with the connection that it began with.
  * Does not check: descriptors in other processes (unix_leave.c). */
-#define MODES "pair", "path", "abstract", "seq-pair"
+#define MODES "pair", "path", "abstract", "tcp", "tcp6", "seq-pair"
 #include "unix_calls.h"
 enum { MUCH = 60000 };
 static long at_end(long none) {
@@ -62,6 +62,7 @@ static void loses_its_number(int how) {
 static struct link *A;
 static long writes_on_a(long n) { return write(A->fd, at(A->out), n); }
 static void in_the_midst_of_a_write(void) {
+    if (is_tcp()) return;
     if (type() != SOCK_STREAM) return;
     for (int how = 0; how < 4; how++)
         for (int reuse = 0; reuse < 2; reuse++) {
@@ -97,6 +98,7 @@ static long reads_on_a(long n) {
     return k;
 }
 static void in_the_midst_of_a_read(void) {
+    if (is_tcp()) return;
     for (int how = 0; how < 4; how++)
         for (int reuse = 0; reuse < 2; reuse++) {
             meet_all(2);
@@ -157,6 +159,7 @@ static long breaks(long n) {
     return k;
 }
 static void reader_is_dupped_over(void) {
+    if (is_tcp()) return;
     if (type() != SOCK_STREAM) return;
     meet_all(2);
     ask(breaks, 1 << 20);

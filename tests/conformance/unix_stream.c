@@ -248,6 +248,7 @@ static long reads_records(long none) {
 }
 /* LINUX: af_unix.c: what one write puts in is one piece, up to 32 KiB: no other writer's bytes come between. */
 static void several_writers(void) {
+    if (is_tcp()) return;
     pid_t c[2];
     pthread_t t[2];
     meet();
@@ -339,14 +340,15 @@ static void bad_buffers(void) {
 }
 /* What names the connection, and calls that are not for it. */
 static void names(void) {
-    struct sockaddr_un a, b;
+    if (is_tcp()) return;
+    address a, b;
     socklen_t n = sizeof a, m = sizeof b;
     struct stat s;
     struct ucred u;
     char c[10];
     meet();
     IS(option(here->fd, SO_TYPE), SOCK_STREAM);
-    IS(option(here->fd, SO_DOMAIN), AF_UNIX);
+    IS(option(here->fd, SO_DOMAIN), family());
     IS(option(here->fd, SO_ACCEPTCONN), 0);
     IS(fstat(here->fd, &s), 0);
     CHECK(S_ISSOCK(s.st_mode), "it is a socket");
@@ -363,11 +365,11 @@ static void names(void) {
     same(c, 10, here->in);
     here->in += 10;
     IS(n, mode_is("abstract") ? m : 0);
-    FAILS(sendto(here->fd, "x", 1, 0, (void *)&b, sizeof b.sun_family + 1), EISCONN);
+    FAILS(sendto(here->fd, "x", 1, 0, (void *)&b, sizeof b.any.sa_family + 1), EISCONN);
     FAILS(pread(here->fd, c, 1, 0), ESPIPE);
     FAILS(pwrite(here->fd, c, 1, 0), ESPIPE);
     FAILS(lseek(here->fd, 0, SEEK_CUR), ESPIPE);
-    FAILS(connect(here->fd, (void *)&a, sizeof a.sun_family), EINVAL);
+    FAILS(connect(here->fd, (void *)&a, sizeof a.any.sa_family), EINVAL);
     FAILS(accept(here->fd, 0, 0), EINVAL);
     takes(10);
 }
@@ -401,6 +403,7 @@ static long writes_long(long n) {
     return k;
 }
 static void interrupted_writer(void) {
+    if (is_tcp()) return;
     meet();
     for (int flags = 0; flags < 2; flags++) {
         handle(SIGUSR1, on, flags ? SA_RESTART : 0);
@@ -515,7 +518,7 @@ static void reader_lags(void) {
 static void before_accept(void) {
     if (mode_is("pair")) return;
     for (int way = 0; way < 3; way++) {
-        struct sockaddr_un a;
+        address a;
         socklen_t size;
         int l = listens(&a, &size);
         pid_t c = child();
@@ -535,7 +538,7 @@ static void before_accept(void) {
         if (way == 2) REAP0(c);
         close(here->fd);
         close(l);
-        if (mode_is("path")) unlink(a.sun_path);
+        unnames(&a);
     }
 }
 UNIX_MAIN(T(every_call), T(duplex), T(each_size), T(nothing), T(many_buffers), T(several_writers), T(several_of_each),

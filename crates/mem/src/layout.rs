@@ -25,7 +25,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 28;
+pub const VERSION: u32 = 29;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -170,6 +170,8 @@ pub mod flags {
     pub const SHARED: u32 = 64;
     /// UNIX sockets stay the kernel's.
     pub const NO_UNIX: u32 = 128;
+    /// TCP connections do.
+    pub const NO_TCP: u32 = 256;
 }
 
 /// How much of one CPU's time participants have had (crate pipe, wait/late.rs).

@@ -273,7 +273,7 @@ pub fn from_kernel<'a>(
     let n = match read::drain(me, ch, fd, Buffers::new(&v), want, h.position(), m) {
         Drained::Bytes(n) => n,
         Drained::Failed(e) => return Pulled::Failed(e),
-        Drained::Empty | Drained::Changed => return Pulled::Nothing,
+        Drained::Empty | Drained::Changed | Drained::UnderWay => return Pulled::Nothing,
     };
     let Some(head) = RecordHead::from_bytes(head).filter(|x| HEAD + x.len == n) else {
         return Pulled::Damaged;
@@ -290,7 +290,7 @@ fn may_have_several(me: &Caller, ch: &Channel, m: Chunk) -> bool {
     // A ring of some pages is full when it has as many as go into the kernel lane.
     let little = |ring: Ring| ring.bytes() < 4 * PIPE_BUF as u64;
     // All that a write to the kernel lane takes; or what a read has left of that.
-    let whole = usize::from(ch.facts.0.lane.load(Relaxed)) == PIPE_BUF;
+    let whole = ch.facts.0.lane.load(Relaxed) as usize == PIPE_BUF;
     whole || ch.reader.0.filled.load(Relaxed) == m.0 || ch.ring(&me.domain).is_none_or(little)
 }
 

@@ -16,10 +16,11 @@ const KERNEL: usize = 65536;
 /// The two channels of a connection of stream sockets, `one` and `other`, whose send buffers are the kernel's. False: it
 /// stays the kernel's.
 pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
-    let Some(i) = direction_born(d, one, other.ino, 0, run) else {
+    let born = |from, to: Ident| direction_born(d, Holders::Unix, from, (to.ino, 0), run);
+    let Some(i) = born(one, other) else {
         return false;
     };
-    let both = direction_born(d, other, one.ino, 0, run).is_some();
+    let both = born(other, one).is_some();
     if !both {
         registry::release(d, i);
     }
@@ -28,15 +29,22 @@ pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
 
 /// The channel that `end` of a connection of stream sockets writes to, where the other is not known yet. Its slot; `None`:
 /// it stays the kernel's.
-pub fn end_born(d: Domain, end: Ident, run: u32) -> Option<usize> {
+pub fn end_born(d: Domain, kind: Holders, end: Ident, run: u32) -> Option<usize> {
     // There may be many that are never worth a ring: pipes have what is left.
     if d.channels_made() > CHANNELS_MOST / 2 {
         return None;
     }
-    direction_born(d, end, 0, peer::WORTH, run)
+    direction_born(d, kind, end, (0, peer::WORTH), run)
 }
 
-fn direction_born(d: Domain, from: Ident, to: u64, worth: u32, run: u32) -> Option<usize> {
+/// The channel that end `from` writes to: of a socket of that `kind`, whose other end is `to`, and a ring worth so many writes.
+fn direction_born(
+    d: Domain,
+    kind: Holders,
+    from: Ident,
+    (to, worth): (u64, u32),
+    run: u32,
+) -> Option<usize> {
     if let Some(old) = registry::find(d, from.dev, from.ino) {
         registry::release(d, old);
     }
@@ -44,7 +52,7 @@ fn direction_born(d: Domain, from: Ident, to: u64, worth: u32, run: u32) -> Opti
     let ch = Channel::at(d, i)?;
     ch.reset(0);
     ch.facts.0.run.store(run, Relaxed);
-    ch.facts.0.holders.store(Holders::Socket as u32, Relaxed);
+    ch.facts.0.holders.store(kind as u32, Relaxed);
     ch.writer.0.born.store(to, Relaxed);
     ch.writer.0.worth.store(worth, Relaxed);
     // A write is the kernel's until the count is enough, the first one too (fast_path.rs).

@@ -15,6 +15,7 @@ use byway_mem::layout::flags::NO_FIFO;
 use byway_mem::registry::Key;
 use byway_sys::errno::Ret;
 use byway_sys::{file, line, process};
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
@@ -36,15 +37,12 @@ pub struct Facts {
     pub why: AtomicU8,
     /// `TOLD`, `AWAITED` or 0.
     pub full: AtomicU8,
+    /// What the pipe holds. Of a TCP connection, how many bytes were ever put into its lane (tcp.rs).
     pub size: AtomicU32,
     /// Bytes of the ring, a power of two; set at each opening.
     pub ring: AtomicU32,
     /// Of a FIFO and a socket, how many of the bytes in the kernel lane are the stream's own.
-    pub lane: AtomicU16,
-    /// Its ring was left; calls that the tail does not count may be under way (pass_through.rs).
-    pub passing: AtomicU8,
-    /// How often `ring` doubles to be its lap.
-    pub laps: AtomicU8,
+    pub lane: AtomicU32,
     /// The run in which it came into being.
     pub run: AtomicU32,
     /// Its part of the header's `promised`.
@@ -52,8 +50,12 @@ pub struct Facts {
     pub intent: AtomicU64,
     /// Reads, writes and calls such as splice that went to the kernel as they stood: what they moved was not counted.
     pub left: AtomicU32,
+    /// Its ring was left; calls that the tail does not count may be under way (pass_through.rs).
+    pub passing: AtomicU8,
     /// 1: it has passed through (pass_through.rs): calls were not counted.
-    pub passed: AtomicU32,
+    pub passed: AtomicU8,
+    /// How often `ring` doubles to be its lap.
+    pub laps: AtomicU8,
 }
 
 /// Written by readers' policy.
@@ -272,9 +274,9 @@ pub struct Channel {
 }
 
 /// In `lane`: bytes that were there when the channel opened, and were not counted.
-pub const UNCOUNTED: u16 = u16::MAX;
+pub const UNCOUNTED: u32 = u32::MAX;
 /// In `lane` of a closed channel: some that are there may have come with more than bytes.
-pub const MIXED: u16 = u16::MAX - 1;
+pub const MIXED: u32 = u32::MAX - 1;
 /// In `full`: a writer was told that the pipe is full, and no reader has slept since. The entry code counts on it being 1.
 pub const TOLD: u8 = 1;
 /// In `full`: one waits by poll(2), to be told of the first page that is free.
@@ -300,8 +302,10 @@ pub enum Holders {
     Known = 3,
     /// The same since it was made; no participant need have read from it yet.
     Born = 4,
-    /// One direction of a connection of stream sockets, which came into being among participants.
-    Socket = 5,
+    /// One direction of a connection of UNIX stream sockets, which came into being among participants.
+    Unix = 5,
+    /// One of a TCP connection.
+    Tcp = 6,
 }
 
 /// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
@@ -476,19 +480,24 @@ impl Channel {
         let lane = &self.facts.0.lane;
         let was = lane.load(Relaxed);
         if was != 0 && was < MIXED {
-            lane.store(was.saturating_sub(n.min(u16::MAX as usize) as u16), Relaxed);
+            lane.store(was.saturating_sub(n.min(MIXED as usize) as u32), Relaxed);
         }
     }
     /// Whether it has a name.
     #[inline]
     pub fn is_fifo(&self) -> bool {
-        const NO: [u32; 2] = [Holders::Nameless as u32, Holders::Socket as u32];
-        !NO.contains(&self.facts.0.holders.load(Relaxed))
+        const NAMED: RangeInclusive<u32> = Holders::Unknown as u32..=Holders::Born as u32;
+        NAMED.contains(&self.facts.0.holders.load(Relaxed))
     }
     /// Whether it is one direction of a connection of sockets.
     #[inline]
     pub fn is_socket(&self) -> bool {
-        self.facts.0.holders.load(Relaxed) == Holders::Socket as u32
+        self.facts.0.holders.load(Relaxed) >= Holders::Unix as u32
+    }
+    /// Whether that is one of TCP.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        self.facts.0.holders.load(Relaxed) == Holders::Tcp as u32
     }
     /// Of a matched socket, the inode number of the end that reads; its key has the one that writes.
     pub fn reading_end(&self) -> u64 {
@@ -499,7 +508,7 @@ impl Channel {
         let h = &self.facts.0.holders;
         // ORDER: what the service saw before it said so; an opener asks again under the lock.
         match h.load(Acquire) {
-            0 | 5 => true,
+            0 | 5 | 6 => true,
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
             4 => self.was_read(),

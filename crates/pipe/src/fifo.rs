@@ -55,7 +55,7 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     let mut got = 0;
     if ch.lane(fd).is_empty() {
         // Before the bytes: whoever repairs after us must not take them for an outsider's.
-        ch.facts.0.lane.store(n as u16, Relaxed);
+        ch.facts.0.lane.store(n as u32, Relaxed);
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.
         got = unsafe { ch.lane(fd).write_now(&v[..c]) };
     }

@@ -70,6 +70,10 @@ impl<'a> Lane<'a> {
     }
     /// Asked of a writing end: whether nobody reads.
     pub fn is_reader_gone(self) -> bool {
+        if self.ch.is_tcp() {
+            // One that has ended its own direction may read on: the kernel knows.
+            return socket::has_ended(self.fd);
+        }
         match self.ch.is_socket() {
             true => socket::is_peer_gone(self.fd),
             false => file::reader_gone(self.fd),

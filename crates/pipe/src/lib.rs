@@ -51,6 +51,7 @@ pub mod rules;
 pub mod single_copy;
 pub mod socket;
 pub mod spiller;
+pub mod tcp;
 pub mod wait;
 mod wake;
 pub mod word;

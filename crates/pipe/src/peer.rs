@@ -13,10 +13,11 @@
 //! Not here: sockets of socketpair(2), which are matched from the start (birth.rs).
 use crate::channel::Channel;
 use crate::reason::Reason;
-use crate::{Caller, policy};
+use crate::{Caller, policy, tcp};
 use byway_mem::domain::Domain;
 use byway_mem::registry;
-use byway_sys::{diag, process};
+use byway_sys::diag::Diag;
+use byway_sys::process;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// In place of the other end's inode number: none is known, or the end is closed.
@@ -86,8 +87,8 @@ pub fn closes(d: Domain, i: usize) {
 
 /// Under the lock of `ch`, whose traffic is worth a ring: whether its ring may open. Looks for the other end, if that is not
 /// known.
-pub(crate) fn is_ready(me: &Caller, ch: &Channel) -> bool {
-    if !is_matched(ch) && !matches(me, ch) {
+pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    if !is_matched(ch) && !matches(me, ch, fd) {
         if ch.writer.0.worth.load(Relaxed) >= ASKED {
             takes_no_part(ch);
         }
@@ -125,18 +126,22 @@ fn takes_no_part(ch: &Channel) {
 /// Asks the kernel for the other end, and matches both. False: it has none yet, or it takes no part.
 ///
 /// LINUX sock_diag(7): the inode numbers of the two ends of a connection, which never changes them.
-fn matches(me: &Caller, ch: &Channel) -> bool {
+fn matches(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let (key, d) = (&ch.facts.0.key, me.domain);
     let (dev, own) = (key.dev.load(Relaxed), key.inode());
     // An inherited filter may end the process for such a call.
     if process::is_filtered() {
         return false;
     }
-    let Some(other) = diag::peer(own as u32).map(u64::from) else {
+    let found = match ch.is_tcp() {
+        true => tcp::peer(fd),
+        false => Diag::open().and_then(|diag| diag.unix_peer(own as u32).map(u64::from)),
+    };
+    let Some(other) = found else {
         return false;
     };
     let slot = registry::find(d, dev, other).and_then(|i| Channel::at(d, i));
-    let Some(far) = slot.filter(|far| far.is_socket()) else {
+    let Some(far) = slot.filter(|far| far.is_socket() && far.is_tcp() == ch.is_tcp()) else {
         return false;
     };
     if !tells(far, NONE, own) {

@@ -11,7 +11,7 @@ use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
 use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, Step, handback, lock, policy, socket, wait};
+use crate::{Caller, Step, handback, lock, policy, socket, tcp, wait};
 use byway_sys::errno::{EAGAIN, ECONNRESET, Ret, failed};
 use byway_sys::file;
 use core::ops::ControlFlow;
@@ -342,6 +342,10 @@ impl<'a> Reading<'a, '_> {
             Drained::Bytes(k) => return self.got(k),
             Drained::Failed(e) => return self.end(Step::Done(e)),
             Drained::Empty => return AGAIN_NOW,
+            Drained::UnderWay => {
+                tcp::awaits(me, ch, fd);
+                return AGAIN_NOW;
+            }
             Drained::Changed => {}
         }
         let owner = ch.tail().lock_owner();
@@ -441,6 +445,8 @@ pub enum Drained {
     Bytes(usize),
     Empty,
     Changed,
+    /// Bytes of it are on their way to it.
+    UnderWay,
     Failed(Ret),
 }
 
@@ -470,12 +476,12 @@ pub fn drain(
     let n = at.take_vectors(want, &mut v);
     // SAFETY: the kernel checks the caller's addresses itself.
     let got = unsafe { ch.lane(fd).read_now(&v[..n]) };
-    let out = if got == EAGAIN || got == 0 {
-        if found_empty(ch, m, before) {
-            Drained::Empty
-        } else {
-            Drained::Changed
-        }
+    let out = if got == 0 && ch.is_tcp() {
+        // The end of the stream: nothing is under way.
+        ch.clear_chunk(m);
+        Drained::Empty
+    } else if got == EAGAIN || got == 0 {
+        found_empty(ch, fd, m, before)
     } else if got == ECONNRESET && socket::keeps_reset(ch, before, r) {
         // What the ring has comes first.
         ch.clear_chunk(m);
@@ -484,11 +490,7 @@ pub fn drain(
         Drained::Failed(got)
     } else {
         ch.drained(got as usize);
-        if (got as usize) < want {
-            ch.clear_chunk(m);
-        } else {
-            ch.reader.0.filled.store(m.0, Relaxed);
-        }
+        took(ch, m, got, want);
         ch.reader.0.count(got as usize);
         Drained::Bytes(got as usize)
     };
@@ -496,18 +498,35 @@ pub fn drain(
     out
 }
 
+/// A read of `want` bytes has brought `got` of the chunk `m`, which are counted: whether that was all of it.
+fn took(ch: &Channel, m: Chunk, got: Ret, want: usize) {
+    let all = match ch.is_tcp() {
+        true => got == 0 || ch.facts.0.lane.load(Relaxed) == 0,
+        // LINUX pipe_read, unix_stream_read_generic: a short read found nothing more.
+        false => (got as usize) < want,
+    };
+    if all {
+        ch.clear_chunk(m);
+    } else if got > 0 {
+        ch.reader.0.filled.store(m.0, Relaxed);
+    }
+}
+
 /// The kernel lane was seen empty at the place `m`, by one who held the readers' side since the tail was `before`:
 /// whether that place is done with.
-pub(crate) fn found_empty(ch: &Channel, m: Chunk, before: Tail) -> bool {
+pub(crate) fn found_empty(ch: &Channel, fd: usize, m: Chunk, before: Tail) -> Drained {
     // A writer inside its lock may be about to fill the place that it has set: only an untouched the tail proves the
     // kernel lane empty, or that the place was filled before. (One CPU: whom a wake-up wakes is here before the ringer
     // drops its lock.)
     let filled = ch.reader.0.filled.load(Relaxed) == m.0;
-    let proven = filled || (before.lock_owner() == 0 && ch.tail() == before);
-    if proven {
-        ch.clear_chunk(m);
+    if !filled && (before.lock_owner() != 0 || ch.tail() != before) {
+        return Drained::Changed;
     }
-    proven
+    if ch.is_tcp() && tcp::are_under_way(ch, fd) {
+        return Drained::UnderWay;
+    }
+    ch.clear_chunk(m);
+    Drained::Empty
 }
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
@@ -527,10 +546,8 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
             if ret > 0 {
                 ch.drained(ret as usize);
             }
-            if ret >= 0 && (ret as usize) < armed.want {
-                ch.clear_chunk(m);
-            } else if ret > 0 {
-                ch.reader.0.filled.store(m.0, Relaxed);
+            if ret >= 0 {
+                took(ch, m, ret, armed.want);
             }
         }
     }

@@ -4,10 +4,10 @@
 //! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
 //! Not here: the calls that ask (the native library's event queue, the preload library's ready.rs).
 use crate::channel::{AWAITED, Channel, PIPE_BUF};
-use crate::read::{self, AGAIN, Armed};
+use crate::read::{self, AGAIN, Armed, Drained};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, fifo, handback, lock, policy, spiller, wait, write};
+use crate::{Caller, Step, fifo, handback, lock, policy, spiller, tcp, wait, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -79,6 +79,8 @@ fn bytes(me: &Caller, ch: &Channel, fd: usize, over: fn(&lock::Patience) -> bool
                 false => 0,
             };
             // Of one moment, or again; somebody who holds the readers' side moves bytes between the two.
+            let late = own == 0 && m.valid() && ch.is_tcp() && tcp::are_under_way(ch, fd);
+            let there = if late { 0 } else { there };
             let same = ch.head() == h && ch.tail().position() == t.position() && ch.chunk() == m;
             if same && !h.held() {
                 return Some(there + own as u64);
@@ -259,10 +261,15 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             let held = me.hold_signals();
             if lock::try_hold(me, ch, h.position(), Head::READS_LANE) {
                 let before = ch.tail();
+                let mut found = Drained::Changed;
                 if ch.chunk() == m && before.sleepers() == 0 && ch.lane(fd).is_empty() {
-                    read::found_empty(ch, m, before);
+                    found = read::found_empty(ch, fd, m, before);
                 }
                 lock::release(me, ch, h.position());
+                if matches!(found, Drained::UnderWay) {
+                    tcp::awaits(me, ch, fd);
+                    continue;
+                }
             }
             drop(held);
             if patience.wait(me.cpus) && t.lock_owner() != 0 && process::is_dead(t.lock_owner()) {

@@ -7,7 +7,8 @@ use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF};
 use core::sync::atomic::Ordering::Relaxed;
 
 const NAMELESS: u32 = Holders::Nameless as u32;
-const CONNECTED: u32 = Holders::Socket as u32;
+const UNIX: u32 = Holders::Unix as u32;
+const TCP: u32 = Holders::Tcp as u32;
 
 /// How a kind of object differs.
 pub struct Rules {
@@ -73,7 +74,7 @@ impl Channel {
     pub fn rules(&self) -> &'static Rules {
         match self.facts.0.holders.load(Relaxed) {
             NAMELESS => &PIPE,
-            CONNECTED => &SOCKET,
+            UNIX | TCP => &SOCKET,
             _ => &FIFO,
         }
     }

@@ -17,7 +17,7 @@ use crate::lane::Lane;
 use crate::reason::Reason;
 use crate::ring::{CLUSTER, Ring, SMALLEST};
 use crate::word::Tail;
-use crate::{Caller, lock, opening, peer, policy};
+use crate::{Caller, lock, opening, peer, policy, tcp};
 use byway_mem::participants;
 use byway_sys::socket::MSG_NOSIGNAL;
 use byway_sys::{file, process, socket};
@@ -40,7 +40,7 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if !lane.is_ours() {
         return false;
     }
-    if !peer::is_ready(me, ch) {
+    if !peer::is_ready(me, ch, fd) {
         return false;
     }
     // LINUX ptrace(2): a hand-back at the other end gets this one by pidfd_getfd(2), if the process is dumpable.
@@ -49,22 +49,28 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         return false;
     }
     let buffer = socket::send_buffer(fd);
+    // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
+    let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
     // A reader that sleeps is woken by the next bytes, or is on its way out with what is there.
     let mut patience = lock::Patience::new();
-    let mut held = socket::unread(fd);
-    // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
-    if held > 0 && ch.facts.0.lane.load(Relaxed) == MIXED {
-        policy::ask_soon(&ch.writer);
-        return false;
-    }
-    while held > buffer / FULL || held > 0 && ch.tail().sleepers() > 0 {
-        if held > buffer / FULL || patience.turns() > SOON {
+    let held = loop {
+        // What the lane has, as far as it takes room of the send buffer; and how many bytes that are.
+        let queued = socket::unread(fd);
+        let held = match ch.is_tcp() {
+            true => tcp::held(ch, fd),
+            false if queued > 0 => Some(UNCOUNTED),
+            false => Some(0),
+        };
+        let fits = queued <= buffer / FULL && !(mixed && queued > 0);
+        let Some(held) = held.filter(|_| fits && patience.turns() <= SOON) else {
             policy::ask_soon(&ch.writer);
             return false;
+        };
+        if held == 0 || ch.tail().sleepers() == 0 {
+            break held;
         }
         patience.wait(me.cpus);
-        held = socket::unread(fd);
-    }
+    };
     let Some(most) = ring_bytes(me, buffer) else {
         ch.keep_closed();
         return false;
@@ -75,11 +81,11 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         return false;
     }
     let m = ch.chunk().next(r);
-    let (count, m) = match held {
-        0 => (0, m.none()),
-        _ => (UNCOUNTED, m),
-    };
-    ch.facts.0.lane.store(count, Relaxed);
+    let m = if held == 0 { m.none() } else { m };
+    ch.facts.0.lane.store(held, Relaxed);
+    if ch.is_tcp() {
+        tcp::opens(me, ch, fd);
+    }
     ch.opens_behind(m, r, 0);
     ch.writer.0.forget_native();
     true
@@ -177,6 +183,9 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
             process::nap(1000);
         }
     }
+    if ch.is_tcp() {
+        tcp::closes(me, ch, || end(me, ch, fd, true));
+    }
     if ends_sleep(ch) {
         process::wake_on(ch.head_address());
     }
@@ -192,8 +201,8 @@ fn counts(me: &Caller, ch: &Channel, fd: usize) {
     } else if lane.load(Relaxed) == UNCOUNTED
         && let Some(reader) = end(me, ch, fd, false)
     {
-        let held = file::fionread(reader).min(usize::from(MIXED) - 1);
-        lane.store(held as u16, Relaxed);
+        let held = file::fionread(reader).min(MIXED as usize - 1);
+        lane.store(held as u32, Relaxed);
         file::close(reader);
     }
 }
@@ -218,10 +227,18 @@ fn refills(ch: &Channel, lane: Lane, ring: Ring, r: u64, n: usize) -> bool {
 /// reads. Both locks are the caller's.
 pub(crate) fn repair(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
     let reader = end(me, ch, fd, false);
-    let held = reader.map_or(0, file::fionread);
+    let sent = match ch.is_tcp() {
+        true => {
+            let writer = end(me, ch, fd, true);
+            let sent = tcp::has_sent(ch, writer, reader);
+            writer.into_iter().for_each(file::close);
+            sent
+        }
+        false => reader.map_or(0, file::fionread) > ch.facts.0.lane.load(Relaxed) as usize,
+    };
     reader.into_iter().for_each(file::close);
     intend(ch, 0, 0);
-    if held > usize::from(ch.facts.0.lane.load(Relaxed)) {
+    if sent {
         closed(me, ch, ch.tail().wide(r));
         return true;
     }

@@ -10,7 +10,7 @@ use crate::copy::{Iov, VECTORS};
 use crate::ring::Ring;
 use crate::word::{Chunk, Tail};
 use crate::write::{Progress, publish};
-use crate::{Caller, clusters, lock, pass_through, policy};
+use crate::{Caller, clusters, lock, pass_through, policy, tcp};
 use byway_sys::errno::{EAGAIN, Ret};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -51,6 +51,7 @@ pub(crate) fn short(
     has_more(ch, n, false);
     count_lane(ch, n);
     let got = put(me, ch, fd, v);
+    correct_lane(ch, n, got);
     if got <= 0 {
         ch.clear_chunk(place);
         // Taking WOKEN back is always safe.
@@ -156,6 +157,7 @@ pub(crate) fn to_kernel(
         let c = w.at.take_vectors(n, &mut v);
         put(me, ch, fd, &v[..c])
     };
+    correct_lane(ch, n, got);
     if got <= 0 {
         ch.facts.0.lane.store(0, Relaxed);
         ch.clear_chunk(place);
@@ -179,7 +181,19 @@ fn has_more(ch: &Channel, n: usize, more: bool) {
 fn count_lane(ch: &Channel, n: usize) {
     if ch.rules().counts_lane {
         // Before the bytes: a reader that has them at once takes them off again, and if we are killed now they are ours.
-        ch.facts.0.lane.store(n as u16, Relaxed);
+        ch.facts.0.lane.store(n as u32, Relaxed);
+        if ch.is_tcp() {
+            tcp::counts(ch, n as i32);
+        }
+    }
+}
+
+/// The kernel has taken `got` of the `n` that were counted.
+fn correct_lane(ch: &Channel, n: usize, got: Ret) {
+    let short = n - got.clamp(0, n as Ret) as usize;
+    if short > 0 && ch.is_tcp() {
+        ch.facts.0.lane.fetch_sub(short as u32, Relaxed);
+        tcp::counts(ch, -(short as i32));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
     Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,
-    spiller,
+    spiller, tcp,
 };
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
@@ -103,6 +103,9 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     };
     if w.done == 0 && policy::is_hot(&ch.writer, w.want, before) && opening::open(me, ch, fd) {
         return None;
+    }
+    if ch.is_tcp() {
+        tcp::hurries(ch, fd);
     }
     // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
     let mut p = lock::Patience::new();

@@ -88,7 +88,7 @@ fn a_ring_is_left_after_64_wake_ups_in_a_row() {
 fn socket_left_after(ago: u64, worth: u32) -> (u32, Option<Leave>) {
     let p = pipe();
     p.ch.writer.0.worth.store(worth, Relaxed);
-    p.ch.facts.0.holders.store(Holders::Socket as u32, Relaxed);
+    p.ch.facts.0.holders.store(Holders::Unix as u32, Relaxed);
     let me = on(&p, 2);
     let cycles = u64::from(p.me().domain.header().cycles_per_us.load(Relaxed).max(100));
     for n in 1..1000 {

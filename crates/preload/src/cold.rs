@@ -11,9 +11,9 @@ use crate::bits::Bits;
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
 use crate::{attach, fdtable, give_up, io, message, unmatched, watched};
-use byway_pipe::channel::Channel;
+use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::lock::Patience;
-use byway_pipe::{birth, peer};
+use byway_pipe::{birth, peer, tcp};
 use byway_sys::syscall::nr;
 use byway_sys::{file, process, socket};
 use core::sync::atomic::AtomicU32;
@@ -118,7 +118,7 @@ fn goes_warm(fd: usize) {
     let is_async = || file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_ASYNC != 0;
     let slot = || {
         let (d, id) = (attach::domain()?, file::identity(fd)?);
-        let slot = birth::end_born(d, id, attach::run());
+        let slot = birth::end_born(d, kind(fd)?, id, attach::run());
         let ch = slot.and_then(|i| Channel::at(d, i));
         ch.iter().for_each(|ch| ch.used_by(process::name(), true));
         slot
@@ -139,6 +139,15 @@ fn goes_warm(fd: usize) {
         watched::forget(fd);
     }
     watched::joins(fd);
+}
+
+/// What kind of socket `fd` is; `None`: one that has no channel.
+fn kind(fd: usize) -> Option<Holders> {
+    match socket::protocol(fd)? {
+        0 => Some(Holders::Unix),
+        byway_sys::tcp::PROTOCOL => tcp::may_carry(fd).then_some(Holders::Tcp),
+        _ => None,
+    }
 }
 
 /// The cold end `fd` gets the channel in slot `i`, or none for good. False: a call is under way.

@@ -9,7 +9,7 @@ use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, fifo_opens, handback, peer, policy, spiller};
+use byway_pipe::{Caller, fifo, fifo_opens, handback, peer, policy, spiller, tcp};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -228,6 +228,9 @@ pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
         let Some(ch) = Channel::at(me.domain, slot) else {
             continue;
         };
+        if ch.is_tcp() && end.writes == Some(slot) {
+            tcp::hurries(ch, fd);
+        }
         let calls = ch.facts.0.left.fetch_add(1, Relaxed).saturating_add(1);
         if ch.forever() || !policy::may_return(&ch.writer, calls) {
             gives_up(&me, fd, slot, why, false);

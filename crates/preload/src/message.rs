@@ -4,6 +4,7 @@
 //! is the kernel's, with every byte in the kernel lane.
 //! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
 //! Not here: how bytes are moved (io.rs), readiness (ready.rs, sleep.rs).
+use crate::asked::IN;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::give_up::{passes_descriptors, suspends};
@@ -14,12 +15,13 @@ use byway_pipe::copy::Iov;
 use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, birth, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
-use byway_sys::file;
+use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
-    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, Message, SO_ERROR, SOCK_STREAM,
-    SOCK_TYPE, SOL_SOCKET,
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, Message, POLLRDHUP, SO_ERROR,
+    SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
+use byway_sys::{file, tcp};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Flags that a ring obeys.
@@ -86,6 +88,10 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         let out_of_band = f.nr == nr::SENDTO && f.args[3] & MSG_OOB != 0;
         if let Some(ch) = ch.filter(|_| f.nr == nr::SENDMSG || out_of_band) {
             socket::mixes(ch);
+        }
+        if out_of_band && ch.is_some_and(Channel::is_tcp) {
+            // LINUX tcp(7): such a byte is none that is read, but counts as one.
+            exec::give_up_to_write(f.args[0], Reason::Control, false);
         }
         return Some(does);
     };
@@ -163,11 +169,27 @@ pub fn sets_option(f: &mut Frame) -> u32 {
     /// SO_SNDBUF, SO_SNDBUFFORCE: the ring is measured by it.
     const SIZES: [u32; 2] = [7, 32];
     let [fd, level, option, ..] = f.args;
-    let is_socket = fdtable::endpoint(fd).is_some_and(|e| e.is_socket);
-    if level as u32 as usize != SOL_SOCKET || ALIKE.contains(&(option as u32)) {
+    /// IP_TOS, IP_TTL, IP_RECVERR, IP_BIND_ADDRESS_NO_PORT; IPV6_UNICAST_HOPS, IPV6_V6ONLY, IPV6_TCLASS: how a packet goes, or
+    /// whom a listener hears.
+    const ALIKE_IP: [u32; 4] = [1, 2, 11, 24];
+    const ALIKE_IPV6: [u32; 3] = [16, 26, 67];
+    /// TCP_MAXSEG, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT, TCP_LINGER2, TCP_DEFER_ACCEPT, TCP_QUICKACK,
+    /// TCP_CONGESTION, TCP_USER_TIMEOUT, TCP_FASTOPEN: how segments go, or when a connection has ended.
+    const ALIKE_TCP: [u32; 11] = [2, 4, 5, 6, 7, 8, 9, 12, 13, 18, 23];
+    let alike: &[u32] = match level as u32 as usize {
+        SOL_SOCKET => &ALIKE,
+        0 => &ALIKE_IP,
+        41 => &ALIKE_IPV6,
+        tcp::PROTOCOL if option as u32 as usize == tcp::TCP_NODELAY => return sets_delays(f),
+        tcp::PROTOCOL => &ALIKE_TCP,
+        _ => &[],
+    };
+    if alike.contains(&(option as u32)) {
         return RUN;
     }
-    match (is_socket, SIZES.contains(&(option as u32))) {
+    let is_socket = fdtable::endpoint(fd).is_some_and(|e| e.is_socket);
+    let is_size = level as u32 as usize == SOL_SOCKET && SIZES.contains(&(option as u32));
+    match (is_socket, is_size) {
         (true, true) => return suspends(f, &[0]),
         (false, true) => return RUN,
         (false, false) => {
@@ -178,6 +200,30 @@ pub fn sets_option(f: &mut Frame) -> u32 {
     }
     exec::give_up_to_write(fd, Reason::Control, false);
     RUN
+}
+
+/// TCP_NODELAY of a carried socket: what the program wants is the kernel's once the ring is closed.
+fn sets_delays(f: &mut Frame) -> u32 {
+    let [fd, _, _, value, len, _] = f.args;
+    let ch = fdtable::known_endpoint(fd).and_then(|end| channel(end.writes));
+    let is_asked = |ch: &&Channel| ch.is_tcp() && len as i32 >= 4;
+    let Some(ch) = ch
+        .filter(is_asked)
+        .filter(|_| access::allowed(value, 4, false))
+    else {
+        return RUN;
+    };
+    // SAFETY: asked for.
+    let on = unsafe { (value as *const i32).read_unaligned() } != 0;
+    if byway_pipe::tcp::sets_delays(ch, !on) {
+        return RUN;
+    }
+    f.result = 0;
+    DONE
+}
+
+fn channel(slot: Option<usize>) -> Option<&'static Channel> {
+    Channel::at(attach::domain()?, slot?)
 }
 
 /// Whether the other end of `fd` was killed before it had read all, and nobody was told so; with `told` this tells.
@@ -197,10 +243,30 @@ pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
     kept.is_some() || lost
 }
 
+/// What poll(2) tells besides `shown` of `fd`, if that is so.
+///
+/// LINUX unix_poll, tcp_poll: a reset is an error, and the end of both directions. Of a TCP connection the kernel tells the end of
+/// one, for it knows nothing of the ring.
+pub fn reset_bits(me: &Caller, fd: usize, shown: i16) -> i16 {
+    let writes = fdtable::known_endpoint(fd).and_then(|end| channel(end.writes));
+    let ends = match writes.is_some_and(Channel::is_tcp) {
+        true => POLLHUP | POLLRDHUP | IN,
+        false => POLLHUP,
+    };
+    match shown & ends != 0 && is_reset(me, fd, false) {
+        true => POLLHUP | POLLERR,
+        false => 0,
+    }
+}
+
 /// getsockopt(2): SO_ERROR tells of a reset that the kernel knows nothing of.
 pub fn asks_option(f: &mut Frame) -> u32 {
     let [fd, level, option, value, len, _] = f.args;
-    let is_error = (level as u32 as usize, option as u32 as usize) == (SOL_SOCKET, SO_ERROR);
+    let asked = (level as u32 as usize, option as u32 as usize);
+    if asked == (tcp::PROTOCOL, tcp::TCP_NODELAY) {
+        return asks_delays(f);
+    }
+    let is_error = asked == (SOL_SOCKET, SO_ERROR);
     let (true, Some(me)) = (is_error && fdtable::is_socket(fd), io::me()) else {
         return RUN;
     };
@@ -212,6 +278,23 @@ pub fn asks_option(f: &mut Frame) -> u32 {
     if f.result == 0 && is_reset(&me, fd, true) {
         // SAFETY: asked for.
         unsafe { (value as *mut i32).write_unaligned(-ECONNRESET as i32) };
+    }
+    DONE
+}
+
+/// TCP_NODELAY as the program has set it.
+fn asks_delays(f: &mut Frame) -> u32 {
+    let [fd, level, option, value, len, _] = f.args;
+    let ch = fdtable::known_endpoint(fd).and_then(|end| channel(end.writes));
+    let is_delayed = ch.is_some_and(byway_pipe::tcp::is_hurried);
+    if !is_delayed || !access::allowed(value, 4, true) {
+        return RUN;
+    }
+    // SAFETY: the caller's own call.
+    f.result = unsafe { call6(f.nr, fd, level, option, value, len, 0) };
+    if f.result == 0 {
+        // SAFETY: asked for; of fewer bytes the first is all that matters, and it is 0 too.
+        unsafe { (value as *mut i32).write_unaligned(0) };
     }
     DONE
 }

@@ -238,9 +238,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
             let ours = if ch.is_socket() { 0 } else { IN | OUT };
             now = shown & !ours | bits(&me, ch, fd, events)?;
         }
-        if shown & POLLHUP != 0 && message::is_reset(&me, fd, false) {
-            now |= POLLERR;
-        }
+        now |= message::reset_bits(&me, fd, shown);
         if now != shown {
             // SAFETY: the list may be written.
             unsafe { entry(k).write_unaligned((fd as i32, events, now)) };

@@ -525,10 +525,13 @@ impl List {
         self.idle_edges > 0 || self.once > 0 || self.sockets > 0
     }
 
-    /// Whether `data` is of a socket whose other end was killed before it had read all.
-    pub fn is_reset(&mut self, me: &Caller, data: u64) -> bool {
+    /// What is to be told besides `shown` of `data`, if that is of a socket whose other end was killed before it had read all.
+    pub fn reset_bits(&mut self, me: &Caller, data: u64, shown: u32) -> u32 {
         let k = self.by_data(data).filter(|_| self.sockets > 0);
-        k.is_some_and(|k| message::is_reset(me, self.all()[k].fd as usize, false))
+        k.map_or(0, |k| {
+            // LINUX epoll_ctl(2): the events of poll(2) have the same bits.
+            u32::from(message::reset_bits(me, self.all()[k].fd as usize, shown as i16) as u16)
+        })
     }
 
     /// The kernel has told `data`. By edge it tells once of a byte in the kernel lane, and of no byte of the ring behind it.

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// In `Frame::kind`.
 pub const WAITS: usize = 24;
-const EPOLLERR: u32 = 8;
+const EPOLLRDHUP: u32 = 0x2000;
 const EPOLLHUP: u32 = 16;
 /// struct epoll_event: events and data, without a gap.
 const EVENT: usize = 12;
@@ -202,8 +202,8 @@ fn hears(me: &Caller, list: &mut List, at: usize, n: Ret) {
     for k in 0..told.n {
         let (events, data) = told.get(k);
         list.told(me, data);
-        if events & EPOLLHUP != 0 && list.is_reset(me, data) {
-            told.set(k, events | EPOLLERR, data);
+        if events & (EPOLLHUP | EPOLLRDHUP) != 0 {
+            told.set(k, events | list.reset_bits(me, data, events), data);
         }
     }
 }

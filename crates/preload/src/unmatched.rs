@@ -9,13 +9,16 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
-use crate::{access, attach, cold, fdtable, io, sets, watched};
-use byway_mem::layout::flags::NO_UNIX;
+use crate::{access, attach, cold, exec, fdtable, io, sets, watched};
+use byway_mem::layout::flags::{NO_TCP, NO_UNIX};
 use byway_pipe::channel::Channel;
 use byway_pipe::peer;
-use byway_sys::errno::failed;
-use byway_sys::socket;
+use byway_pipe::reason::Reason;
+use byway_sys::errno::{EINPROGRESS, failed};
+use byway_sys::{socket, tcp};
 use core::sync::atomic::Ordering::Relaxed;
+
+const AF_UNSPEC: usize = 0;
 
 /// In `Frame::kind`.
 pub const CONNECTED: usize = 27;
@@ -26,13 +29,15 @@ pub const READS: usize = 29;
 static ALONE: Bits = Bits::new();
 /// Sockets with an option of which a ring knows nothing: they stay the kernel's.
 static OPTIONS: Bits = Bits::new();
-/// Listening UNIX stream sockets without such an option.
+/// Listening stream sockets without such an option, of UNIX and of IP.
 static LISTENS: Bits = Bits::new();
+static LISTENS_TCP: Bits = Bits::new();
 
 /// `fd`, which is no carried socket, gets such an option.
 pub fn has_option(fd: usize) {
     OPTIONS.add(fd);
     LISTENS.take(fd);
+    LISTENS_TCP.take(fd);
 }
 
 /// This process alone has `fd`, and by this number.
@@ -53,25 +58,38 @@ pub fn is_shared(fd: usize) {
     ALONE.take(fd);
 }
 
-/// connect(2) to a UNIX address.
+/// connect(2) to a UNIX address, or one of IP.
 pub fn connects(f: &mut Frame) -> u32 {
-    let [_, at, len, ..] = f.args;
-    if len < 2 || is_forbidden() || !access::allowed(at, 2, false) {
+    let [fd, at, len, ..] = f.args;
+    if len < 2 || !access::allowed(at, 2, false) {
         return RUN;
     }
     // SAFETY: asked for; each address begins with its family.
-    let family = unsafe { (at as *const u16).read_unaligned() };
-    if usize::from(family) != socket::AF_UNIX {
+    let family = usize::from(unsafe { (at as *const u16).read_unaligned() });
+    if family == AF_UNSPEC && fdtable::is_socket(fd) {
+        // LINUX connect(2): the connection is dissolved.
+        exec::give_up_to_write(fd, Reason::Control, false);
+    }
+    if is_forbidden(family) {
         return RUN;
     }
     f.want = io::maker();
+    f.chan = family;
     io::own(f, CONNECTED)
 }
 
-/// After that call.
+/// After that call. One that does not wait has most likely found the other end of the same host.
 pub fn connected(f: &Frame) -> u32 {
     let fd = f.args[0];
-    if f.result == 0 && io::is_made_here(f.want) && !OPTIONS.has(fd) && watched::may_begin(fd) {
+    let connects = f.result == 0 || f.result == EINPROGRESS && f.chan != socket::AF_UNIX;
+    let known = fdtable::is_cold(fdtable::entry(fd)) || fdtable::is_socket(fd);
+    if connects
+        && !known
+        && io::is_made_here(f.want)
+        && !OPTIONS.has(fd)
+        && (f.chan == socket::AF_UNIX || tcp::is_local(fd) && socket::is_stream(fd))
+        && watched::may_begin(fd)
+    {
         begins(fd);
     }
     DONE
@@ -79,7 +97,8 @@ pub fn connected(f: &Frame) -> u32 {
 
 /// accept(2).
 pub fn accepts(f: &mut Frame) -> u32 {
-    if is_forbidden() {
+    let all = [socket::AF_UNIX, socket::AF_INET];
+    if all.into_iter().all(is_forbidden) {
         return RUN;
     }
     f.want = io::maker();
@@ -92,29 +111,44 @@ pub fn accepted(f: &Frame) -> u32 {
     if failed(f.result) || !io::is_made_here(f.want) {
         return DONE;
     }
-    if !LISTENS.has(listener) {
+    let fd = f.result as usize;
+    let (unix, tcp) = (LISTENS.has(listener), LISTENS_TCP.has(listener));
+    let family = match unix || tcp {
+        true => None,
+        false => socket::family(listener),
+    };
+    if let Some(family) = family {
         let fits = !OPTIONS.has(listener)
-            && socket::is_unix(listener)
+            && !is_forbidden(family)
             && socket::is_stream(listener)
-            && !socket::passes_credentials(listener);
-        if !fits {
-            return DONE;
+            && (family != socket::AF_UNIX || !socket::passes_credentials(listener));
+        match (fits, family) {
+            (false, _) => return DONE,
+            (true, socket::AF_UNIX) => LISTENS.add(listener),
+            (true, _) => LISTENS_TCP.add(listener),
         }
-        LISTENS.add(listener);
     }
-    watched::forget(f.result as usize);
-    begins(f.result as usize);
+    watched::forget(fd);
+    if LISTENS.has(listener) || tcp::is_local(fd) {
+        begins(fd);
+    }
     DONE
 }
 
-fn is_forbidden() -> bool {
-    attach::domain().is_none_or(|d| d.header().flags.load(Relaxed) & NO_UNIX != 0)
+/// Whether sockets of that family stay the kernel's.
+fn is_forbidden(family: usize) -> bool {
+    let flag = match family {
+        socket::AF_UNIX => NO_UNIX,
+        socket::AF_INET | socket::AF_INET6 => NO_TCP,
+        _ => return true,
+    };
+    attach::domain().is_none_or(|d| d.header().flags.load(Relaxed) & flag != 0)
 }
 
 /// An end comes into being.
 fn begins(fd: usize) {
     fdtable::forget(fd);
-    for bits in [&ALONE, &OPTIONS, &LISTENS] {
+    for bits in [&ALONE, &OPTIONS, &LISTENS, &LISTENS_TCP] {
         bits.take(fd);
     }
     cold::begins(fd);
@@ -122,7 +156,7 @@ fn begins(fd: usize) {
 
 /// `fd` is about to be closed. Whether that is known to be the last of an end.
 pub fn closes(fd: usize) -> bool {
-    for bits in [&OPTIONS, &LISTENS] {
+    for bits in [&OPTIONS, &LISTENS, &LISTENS_TCP] {
         bits.take(fd);
     }
     watched::forget(fd);

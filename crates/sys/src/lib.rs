@@ -25,3 +25,4 @@ pub mod socket;
 pub mod sync;
 pub mod syscall;
 pub mod table;
+pub mod tcp;

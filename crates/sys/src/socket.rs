@@ -7,8 +7,11 @@ use crate::errno::{Ret, failed};
 use crate::file::{self, Ident};
 use crate::path::Path;
 use crate::syscall::{call3, call6, nr};
+use crate::tcp;
 
 pub const AF_UNIX: usize = 1;
+pub const AF_INET: usize = 2;
+pub const AF_INET6: usize = 10;
 pub const SOCK_STREAM: usize = 1;
 /// Of a socket's type, what names the kind.
 pub const SOCK_TYPE: usize = 0xf;
@@ -18,6 +21,7 @@ pub const MSG_DONTWAIT: usize = 0x40;
 pub const MSG_NOSIGNAL: usize = 0x4000;
 pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
 const SIOCOUTQ: usize = 0x5411;
+pub const POLLRDHUP: i16 = 0x2000;
 const SO_SNDBUF: usize = 7;
 pub const SO_ERROR: usize = 4;
 
@@ -83,10 +87,16 @@ pub fn unread(fd: usize) -> usize {
     }
 }
 
-/// Whether `fd` is a UNIX socket.
-pub fn is_unix(fd: usize) -> bool {
+/// The address family of socket `fd`.
+pub fn family(fd: usize) -> Option<usize> {
     const SO_DOMAIN: usize = 39;
-    option(fd, SO_DOMAIN) == Some(AF_UNIX as i32)
+    option(fd, SO_DOMAIN).map(|n| n as usize)
+}
+
+/// The protocol of socket `fd`; of a UNIX socket 0.
+pub fn protocol(fd: usize) -> Option<usize> {
+    const SO_PROTOCOL: usize = 38;
+    option(fd, SO_PROTOCOL).map(|n| n as usize)
 }
 
 /// Whether `fd` is a stream socket.
@@ -114,19 +124,66 @@ pub fn take_error(fd: usize) -> i32 {
     option(fd, SO_ERROR).unwrap_or(0)
 }
 
-fn option(fd: usize, which: usize) -> Option<i32> {
-    let (mut value, mut len) = (0i32, size_of::<i32>() as u32);
-    let (at, len_at) = (&raw mut value as usize, &raw mut len as usize);
-    // SAFETY: both live over the call.
-    let r = unsafe { call6(nr::GETSOCKOPT, fd, SOL_SOCKET, which, at, len_at, 0) };
-    (!failed(r)).then_some(value)
+/// The cookie of the network name space of socket `fd`, which is never another's.
+pub fn space(fd: usize) -> Option<u64> {
+    const SO_NETNS_COOKIE: usize = 71;
+    let mut value = 0u64;
+    // SAFETY: room for eight bytes.
+    let n = unsafe { ask(fd, SOL_SOCKET, SO_NETNS_COOKIE, &raw mut value as usize, 8) };
+    n.is_ok().then_some(value)
 }
 
-/// Whether the other end has been closed.
+fn option(fd: usize, which: usize) -> Option<i32> {
+    let mut value = 0i32;
+    // SAFETY: room for an int.
+    let n = unsafe {
+        ask(
+            fd,
+            SOL_SOCKET,
+            which,
+            &raw mut value as usize,
+            size_of::<i32>(),
+        )
+    };
+    n.is_ok().then_some(value)
+}
+
+/// getsockopt(2) into the `len` bytes at `at`: how many it has filled.
 ///
-/// LINUX unix_poll: POLLHUP when both directions are shut down, as a close of the other end does.
+/// # Safety
+/// They may be written.
+pub(crate) unsafe fn ask(
+    fd: usize,
+    level: usize,
+    which: usize,
+    at: usize,
+    len: usize,
+) -> Result<usize, Ret> {
+    let mut filled = len as u32;
+    // SAFETY: the caller's promise; the length lives over the call.
+    let r = unsafe {
+        let len_at = &raw mut filled as usize;
+        call6(nr::GETSOCKOPT, fd, level, which, at, len_at, 0)
+    };
+    if failed(r) {
+        Err(r)
+    } else {
+        Ok(filled as usize)
+    }
+}
+
+/// Whether the other end of socket `fd` has ended its direction, at least.
+pub fn has_ended(fd: usize) -> bool {
+    file::poll1(fd, POLLRDHUP, 0).1 & (POLLRDHUP | file::POLLHUP | file::POLLERR) != 0
+}
+
+/// Whether the other end of the UNIX, or TCP, socket `fd` has been closed.
+///
+/// LINUX unix_poll: POLLHUP when both directions are shut down, as a close of the other end does. tcp_poll: POLLHUP only when
+/// this end has too; POLLRDHUP also of one that goes on to read.
 pub fn is_peer_gone(fd: usize) -> bool {
-    file::poll1(fd, 0, 0).1 & (file::POLLHUP | file::POLLERR) != 0
+    let said = file::poll1(fd, POLLRDHUP, 0).1;
+    said & (file::POLLHUP | file::POLLERR) != 0 || said & POLLRDHUP != 0 && tcp::is_peer_gone(fd)
 }
 
 /// A new descriptor of the socket with inode number `ino` on device `dev`, which process `pid` has open; `None` if it

@@ -49,6 +49,8 @@ pub mod nr {
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
     pub const SHUTDOWN: usize = 48;
+    pub const GETSOCKNAME: usize = 51;
+    pub const GETPEERNAME: usize = 52;
     pub const SOCKETPAIR: usize = 53;
     pub const ACCEPT4: usize = 288;
     pub const SETSOCKOPT: usize = 54;

@@ -63,6 +63,8 @@ enum Forbidden {
     Fifo,
     /// UNIX sockets
     Unix,
+    /// TCP connections on this host
+    Tcp,
     /// Restartable sequences: locks instead (also: BYWAY_RSEQ=off)
     Rseq,
 }
@@ -76,6 +78,7 @@ impl Forbidden {
             Forbidden::Memory => flags::NO_MEMORY,
             Forbidden::Fifo => flags::NO_FIFO,
             Forbidden::Unix => flags::NO_UNIX,
+            Forbidden::Tcp => flags::NO_TCP,
             Forbidden::Rseq => flags::NO_RSEQ,
         }
     }

@@ -1,0 +1,173 @@
+//! TCP sockets: the names of both ends, what they have moved, and whether a connection is what its names say.
+//!
+//! Invariant: nothing here waits or moves a byte. What is said of a socket is the kernel's own word of this moment.
+//! Not here: which sockets are carried (crate pipe, peer.rs).
+use crate::diag::Diag;
+use crate::errno::{ENOENT, ENOPROTOOPT, failed};
+use crate::file;
+use crate::socket::{self, AF_INET, AF_INET6};
+use crate::syscall::{call3, call6, nr};
+
+/// IPPROTO_TCP, also the level of its options.
+pub const PROTOCOL: usize = 6;
+pub const TCP_NODELAY: usize = 1;
+const TCP_INFO: usize = 11;
+
+/// An address and a port, in the order of the network. Of an IPv4 address the first word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Name {
+    pub port: u16,
+    address: [u32; 4],
+}
+
+/// The names of the two ends of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Names {
+    pub family: usize,
+    pub own: Name,
+    pub peer: Name,
+}
+
+impl Name {
+    pub fn words(&self) -> [u32; 4] {
+        self.address
+    }
+    /// What getsockname(2), or getpeername(2), says of `fd`, and the family. An IPv4 address in an IPv6 one is itself.
+    fn of(call: usize, fd: usize) -> Option<(usize, Name)> {
+        let (mut at, mut len) = ([0u32; 7], 28u32);
+        // SAFETY: room for the longest name of both families.
+        let r = unsafe { call3(call, fd, at.as_mut_ptr() as usize, &raw mut len as usize) };
+        // LINUX ip(7), ipv6(7): family and port, then the address; of IPv6 after a word, and the scope behind it.
+        let (family, port) = ((at[0] & 0xffff) as usize, (at[0] >> 16) as u16);
+        let v4 = |word| (AF_INET, [word, 0, 0, 0]);
+        let (family, address) = match family {
+            AF_INET => v4(at[1]),
+            AF_INET6 if at[2..5] == [0, 0, 0xffffu32.to_be()] => v4(at[5]),
+            AF_INET6 => (AF_INET6, [at[2], at[3], at[4], at[5]]),
+            _ => return None,
+        };
+        (!failed(r)).then_some((family, Name { port, address }))
+    }
+    /// LINUX ip(7), ipv6(7): 127.0.0.0/8, ::1.
+    fn is_loopback(&self) -> bool {
+        let last = 1u32.to_be();
+        self.address[0].to_be() >> 24 == 127 && self.address[1..] == [0; 3]
+            || self.address == [0, 0, 0, last]
+    }
+}
+
+impl Names {
+    /// Those of the connected socket `fd`.
+    pub fn of(fd: usize) -> Option<Names> {
+        let (family, own) = Name::of(nr::GETSOCKNAME, fd)?;
+        let (other, peer) = Name::of(nr::GETPEERNAME, fd)?;
+        (family == other).then_some(Names { family, own, peer })
+    }
+    /// Whether both ends are on this host, as their addresses have it.
+    pub fn is_local(&self) -> bool {
+        self.own.address == self.peer.address || self.own.is_loopback() && self.peer.is_loopback()
+    }
+    /// Whether it is connected to itself.
+    pub fn is_own_peer(&self) -> bool {
+        self.own == self.peer
+    }
+}
+
+/// Whether the other end of `fd` is on this host, as its address has it.
+pub fn is_local(fd: usize) -> bool {
+    let Some((_, peer)) = Name::of(nr::GETPEERNAME, fd) else {
+        // LINUX getpeername(2): ENOTCONN while the connection is being made, where the address that it is made to is not told.
+        return Name::of(nr::GETSOCKNAME, fd).is_some_and(|(_, own)| own.is_loopback());
+    };
+    peer.is_loopback()
+        || Name::of(nr::GETSOCKNAME, fd).is_some_and(|(_, own)| own.address == peer.address)
+}
+
+/// Whether the names of connection `fd` are those that both ends have used: nobody translates them.
+///
+/// LINUX nf_conntrack: SO_ORIGINAL_DST has an answer where the connection is tracked. Then two connections may have names that
+/// fit, although their peers are others.
+pub fn is_untracked(fd: usize, family: usize) -> bool {
+    const SO_ORIGINAL_DST: usize = 80;
+    const SOL_IP: usize = 0;
+    const SOL_IPV6: usize = 41;
+    let mut name = [0u32; 7];
+    let level = if family == AF_INET { SOL_IP } else { SOL_IPV6 };
+    // SAFETY: room for either name.
+    let said = unsafe { socket::ask(fd, level, SO_ORIGINAL_DST, name.as_mut_ptr() as usize, 28) };
+    matches!(said, Err(ENOENT | ENOPROTOOPT))
+}
+
+/// Of struct tcp_info, the counts of bytes.
+#[derive(Clone, Copy)]
+pub struct Info {
+    pub received: u64,
+    sent: u64,
+    sent_again: u64,
+    /// Written, and not sent yet.
+    waiting: u32,
+}
+
+impl Info {
+    /// Words up to the end of the last count.
+    const WORDS: usize = 54;
+
+    /// `None`: the kernel does not have all of them (Linux 4.19).
+    pub fn of(words: &[u32]) -> Option<Info> {
+        let words = words.get(..Info::WORDS)?;
+        let long = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
+        Some(Info {
+            received: long(32),
+            waiting: words[36],
+            sent: long(50),
+            sent_again: long(52),
+        })
+    }
+    fn now(fd: usize) -> Option<Info> {
+        let mut words = [0u32; Info::WORDS];
+        let size = size_of_val(&words);
+        // SAFETY: as long as it is.
+        let n = unsafe { socket::ask(fd, PROTOCOL, TCP_INFO, words.as_mut_ptr() as usize, size) };
+        Info::of(&words[..n.ok()? / 4])
+    }
+}
+
+/// Bytes that were ever written to `fd`; `None`: some were sent twice, and the kernel does not say.
+pub fn written(fd: usize) -> Option<u64> {
+    let info = Info::now(fd)?;
+    (info.sent_again == 0).then_some(info.sent + u64::from(info.waiting))
+}
+
+/// Bytes that were ever read from `fd`, at least: those that come meanwhile may count as not read.
+pub fn taken(fd: usize) -> Option<u64> {
+    let received = Info::now(fd)?.received;
+    Some(received.saturating_sub(file::fionread(fd) as u64))
+}
+
+/// Whether no process has the other end of TCP socket `fd`, which has ended its own direction.
+pub fn is_peer_gone(fd: usize) -> bool {
+    let (Some(names), Some(diag)) = (Names::of(fd), Diag::open()) else {
+        return false;
+    };
+    socket::protocol(fd) == Some(PROTOCOL)
+        && diag.space() == socket::space(fd)
+        && diag.tcp_peer(&names).is_none_or(|far| far.inode == 0)
+}
+
+/// Whether small writes to `fd` wait for those before them to be acknowledged (Nagle).
+pub fn delays(fd: usize) -> bool {
+    let mut on = 0i32;
+    // SAFETY: room for an int.
+    let said = unsafe { socket::ask(fd, PROTOCOL, TCP_NODELAY, &raw mut on as usize, 4) };
+    said.is_ok() && on == 0
+}
+
+/// From now on they do, or do not.
+pub fn set_delays(fd: usize, delays: bool) {
+    let on = i32::from(!delays);
+    // SAFETY: an int that lives over the call.
+    unsafe {
+        let at = &raw const on as usize;
+        call6(nr::SETSOCKOPT, fd, PROTOCOL, TCP_NODELAY, at, 4, 0);
+    }
+}

@@ -1,0 +1,344 @@
+/* Checks: what TCP has and UNIX sockets have not, on hot connections of this host: its ends, Nagle's algorithm, corks, bytes out of
+ * band, low water, addresses, connections that are made without waiting, dissolved, or made to themselves.
+ * Does not check: what all stream sockets have alike (the unix_*.c programs, which have modes of TCP). */
+#define MODES "tcp", "tcp6"
+#include "unix_calls.h"
+#include <sys/epoll.h>
+enum { WR, RDWR, CLOSE, KILL, EXIT, LINGER };
+static long lingers(long none) {
+    struct linger l = {1, 0};
+    IS(setsockopt(here->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l), 0);
+    return close(here->fd);
+}
+static void ends(int way) {
+    switch (way) {
+    case WR: TELL(shuts, SHUT_WR, 0); break;
+    case RDWR: TELL(shuts, SHUT_RDWR, 0); break;
+    case CLOSE: TELL(closes, 0, 0); break;
+    case EXIT: peer_exits(); break;
+    case KILL: kill_peer(); break;
+    case LINGER: TELL(lingers, 0, 0); break;
+    }
+}
+static ssize_t look(void) {
+    char c;
+    return recv(here->fd, &c, 1, MSG_DONTWAIT);
+}
+static ssize_t push(void) { return send(here->fd, "x", 1, MSG_NOSIGNAL); }
+/* LINUX tcp(7), tcp_poll: one row of what is shown. theirs: bytes of the other's that are unread here; ours: unread there. */
+static void row(int way, long theirs, long ours, int writes_first) {
+    int reset = way == LINGER || (way >= CLOSE && ours);
+    short want = POLLIN | POLLRDHUP | (reset ? POLLHUP | POLLERR : 0);
+    meet();
+    TELL(sends, theirs, 0);
+    sends(ours);
+    ends(way);
+    UNTIL((shows() & (want | POLLHUP)) == want);
+    IS(unread(), theirs);
+    if (reset && writes_first) {
+        IS(push(), -1);
+        /* Of one that was killed a ring knows that it is gone, and not why. */
+        CHECK(errno == ECONNRESET || (way == KILL && errno == EPIPE), "errno %d", errno);
+        FAILS(push(), EPIPE);
+    }
+    takes(theirs);
+    if (reset && !writes_first) FAILS(look(), ECONNRESET);
+    CHECK(!look() || (reset && way == KILL && errno == ECONNRESET && !look()), "the end must be told, errno %d", errno);
+    IS(option(here->fd, SO_ERROR), 0);
+    if (way == WR) {
+        TELL(takes, ours, 0);
+        sends(HOT / 4);
+        TELL(takes, HOT / 4, 0);
+        return;
+    }
+    if (!reset) {
+        /* The first write tells that nobody is there. */
+        IS(push(), 1);
+        UNTIL(shows() & POLLHUP);
+    }
+    FAILS(push(), EPIPE);
+    FAILS(push(), EPIPE);
+    IS(look(), 0);
+}
+static void rows(int way) {
+    static const long sizes[][2] = {{0, 0}, {5, 0}, {0, 3}, {5, 3}, {60000, 0}, {0, 60000}, {60000, 60000}};
+    for (int i = 0; i < 14; i++) {
+        pid_t c = child();
+        if (!c) {
+            size_t n = strlen(case_name);
+            const long *s = sizes[i / 2];
+            snprintf(case_name + n, sizeof case_name - n, " (theirs %ld, ours %ld, writes first %d)", s[0], s[1], i % 2);
+            row(way, s[0], s[1], i % 2);
+            _exit(0);
+        }
+        REAP0(c);
+    }
+}
+static void shuts_writing(void) { rows(WR); }
+static void shuts_both(void) { rows(RDWR); }
+static void closes_it(void) { rows(CLOSE); }
+static void is_killed(void) { rows(KILL); }
+static void exits_(void) { rows(EXIT); }
+static void lingers_not(void) { rows(LINGER); }
+static int delay_off(int fd) {
+    int v = -1;
+    socklen_t n = sizeof v;
+    IS(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &v, &n), 0);
+    return !!v;
+}
+static void set_tcp(int fd, int what, int v) { IS(setsockopt(fd, IPPROTO_TCP, what, &v, sizeof v), 0); }
+static long sets_no_delay(long on) { return set_tcp(here->fd, TCP_NODELAY, (int)on), 0; }
+static long tells_no_delay(long none) { return delay_off(here->fd); }
+static long answers(long n) {
+    for (; n > 0; n--) {
+        takes(1);
+        whole(1);
+    }
+    return 0;
+}
+static void asks(long n) {
+    ask(answers, n);
+    for (long i = 0; i < n; i++) {
+        whole(1);
+        takes(1);
+    }
+    IS(answer(), 0);
+}
+/* An answer that waits for an acknowledgement takes 40 ms: the watchdog ends such a case. */
+static void nagle(void) {
+    for (int on = 0; on < 4; on++) {
+        meet();
+        sets_no_delay(on & 1);
+        tell(sets_no_delay, on >> 1);
+        for (int i = 0; i < 3; i++) {
+            asks(400);
+            goes_on();
+            IS(delay_off(here->fd), on & 1);
+            TELL(tells_no_delay, 0, on >> 1);
+        }
+        /* By calls that are the kernel's, in one direction alone. */
+        for (int i = 0; i < 200; i++) {
+            char c;
+            ask(answers, 1);
+            whole(1);
+            IS(recv(here->fd, &c, 1, MSG_WAITALL), 1);
+            here->in++;
+            IS(answer(), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            sets_no_delay(i & 1);
+            IS(delay_off(here->fd), i & 1);
+            sends(i & 2 ? 100 : 20000);
+            TELL(takes, i & 2 ? 100 : 20000, 0);
+            IS(delay_off(here->fd), i & 1);
+        }
+        goes_on();
+        kill_peer();
+        close(here->fd);
+    }
+}
+static void cork(void) {
+    meet();
+    for (int i = 0; i < 20; i++) {
+        set_tcp(here->fd, TCP_CORK, 1);
+        whole(100);
+        whole(7);
+        set_tcp(here->fd, TCP_CORK, 0);
+        TELL(takes, 107, 0);
+        sends(9000);
+        TELL(takes, 9000, 0);
+    }
+    goes_on();
+}
+static void more_is_to_come(void) {
+    meet();
+    for (int i = 0; i < 40; i++) {
+        IS(send(here->fd, at(here->out), 100, MSG_MORE), 100);
+        here->out += 100;
+        if (i & 1) sends(30000);
+        whole(3);
+        TELL(takes, 103 + (i & 1) * 30000, 0);
+        IS(send(here->fd, at(here->out), 9, MSG_MORE), 9);
+        here->out += 9;
+        ask(takes, 9); /* it comes after 200 ms, or with the next ones */
+        if (i % 8) whole(1);
+        IS(answer(), 0);
+        if (i % 8) TELL(takes, 1, 0);
+    }
+    goes_on();
+}
+static long takes_urgent(long none) {
+    char c = 0;
+    IS(recv(here->fd, &c, 1, MSG_OOB), 1);
+    return c;
+}
+static void out_of_band(void) {
+    meet();
+    for (int i = 0; i < 10; i++) {
+        sends(5000);
+        IS(send(here->fd, "!", 1, MSG_OOB), 1);
+        sends(300);
+        TELL(takes, 5000, 0);
+        TELL(takes_urgent, 0, '!');
+        TELL(takes, 300, 0);
+        sends(20000);
+        TELL(takes, 20000, 0);
+    }
+    goes_on();
+}
+/* LINUX tcp(7): poll obeys SO_RCVLOWAT. */
+static void low_water(void) {
+    meet();
+    set_option(here->fd, SO_RCVLOWAT, 1000);
+    TELL(sends, 500, 0);
+    UNTIL(unread() == 500);
+    IS(shows() & POLLIN, 0);
+    TELL(sends, 500, 0);
+    UNTIL(shows() & POLLIN);
+    takes(1000);
+    set_option(here->fd, SO_RCVLOWAT, 1);
+    goes_on();
+}
+/* Both ends of a connection that a child made: hot in both directions. */
+static void heats_both(int fd, pid_t c) {
+    static unsigned char b[4096];
+    long pos = 0, total = WARM, k;
+    if (!c) {
+        for (; pos < total; pos += k) {
+            k = read(fd, b, sizeof b);
+            CHECK(k > 0, "read gave %ld", k);
+            same(b, k, pos);
+            write_all(fd, at(pos), k);
+        }
+        _exit(0);
+    }
+    for (; pos < total; pos += 4096) {
+        write_all(fd, at(pos), 4096);
+        for (long had = 0; had < 4096; had += k) {
+            k = read(fd, b, 4096 - had);
+            CHECK(k > 0, "read gave %ld", k);
+            same(b, k, pos + had);
+        }
+    }
+    AT_EOF(fd);
+    REAP0(c);
+    close(fd);
+}
+static int listens_at(const address *a, socklen_t n, int *port) {
+    address b = *a;
+    int l = socket(a->any.sa_family, SOCK_STREAM, 0), off = 0;
+    if (a->any.sa_family == AF_INET6) IS(setsockopt(l, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), 0);
+    CHECK(l >= 0 && !bind(l, &b.any, n) && !listen(l, 8), "bind and listen");
+    IS(getsockname(l, &b.any, &n), 0);
+    *port = a->any.sa_family == AF_INET6 ? b.in6.sin6_port : b.in.sin_port;
+    return l;
+}
+static address v4(uint32_t host, int port) {
+    return (address){.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host), .sin_port = (in_port_t)port}};
+}
+/* IPv4 by an IPv6 listener; from another address of the loopback network; to no address at all, which is this host. */
+static void addresses(void) {
+    address any6 = {.in6 = {.sin6_family = AF_INET6}}, any = v4(0, 0);
+    int six = mode_is("tcp6"), port;
+    for (int way = 0; way < 3; way++) {
+        int l = listens_at(six ? &any6 : &any, six ? sizeof any6.in6 : sizeof any.in, &port);
+        pid_t c = child();
+        if (c) {
+            int fd = accept(l, 0, 0);
+            CHECK(fd >= 0, "accept");
+            close(l);
+            heats_both(fd, c);
+            continue;
+        }
+        int s = socket(AF_INET, SOCK_STREAM, 0);
+        address own = v4(0x7f000002, 0), to = v4(way == 2 ? 0 : 0x7f000001, port);
+        if (way == 1) IS(bind(s, &own.any, sizeof own.in), 0);
+        IS(connect(s, &to.any, sizeof to.in), 0);
+        heats_both(s, 0);
+    }
+}
+static void without_waiting(void) {
+    for (int way = 0; way < 4; way++) {
+        address a;
+        socklen_t n;
+        int l = listens(&a, &n);
+        pid_t c = child();
+        if (c) {
+            int fd = accept(l, 0, 0);
+            CHECK(fd >= 0, "accept");
+            close(l);
+            heats_both(fd, c);
+            continue;
+        }
+        int s = socket(family(), SOCK_STREAM | SOCK_NONBLOCK, 0), e = epoll_create1(0);
+        struct epoll_event v = {.events = EPOLLOUT | (way == 2 ? EPOLLET : 0)};
+        if (way == 3) IS(epoll_ctl(e, EPOLL_CTL_ADD, s, &v), 0);
+        int k = connect(s, &a.any, n);
+        CHECK(!k || errno == EINPROGRESS, "connect");
+        if (way == 0) IS(events(s, POLLOUT, 5000), POLLOUT);
+        if (way == 1) UNTIL(!connect(s, &a.any, n) || errno == EISCONN);
+        if (way == 2) IS(epoll_ctl(e, EPOLL_CTL_ADD, s, &v), 0);
+        if (way >= 2) IS(epoll_wait(e, &v, 1, 5000), 1);
+        IS(option(s, SO_ERROR), 0);
+        setfl(s, 0, O_NONBLOCK);
+        heats_both(s, 0);
+    }
+}
+static void refused(void) {
+    address a;
+    socklen_t n;
+    close(listens(&a, &n));
+    int s = socket(family(), SOCK_STREAM, 0);
+    FAILS(connect(s, &a.any, n), ECONNREFUSED);
+    FAILS(send(s, "x", 1, MSG_NOSIGNAL), EPIPE);
+    close(s);
+}
+/* LINUX connect(2): AF_UNSPEC dissolves the connection, and the socket makes another one. */
+static void dissolved(void) {
+    address a, none = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t n;
+    meet();
+    TELL(sends, 5000, 0);
+    int l = listens(&a, &n);
+    IS(connect(here->fd, &none.any, sizeof none.any), 0);
+    FAILS(push(), ECONNRESET);
+    kill_peer();
+    pid_t c = child();
+    if (!c) {
+        close(l);
+        IS(connect(here->fd, &a.any, n), 0);
+        heats_both(here->fd, 0);
+    }
+    int fd = accept(l, 0, 0);
+    CHECK(fd >= 0, "accept");
+    close(here->fd);
+    heats_both(fd, c);
+}
+/* A connection of one socket with itself. */
+static void with_itself(void) {
+    address a;
+    socklen_t n = name(&a, 0);
+    int s = socket(family(), SOCK_STREAM, 0);
+    IS(bind(s, &a.any, n), 0);
+    IS(getsockname(s, &a.any, &n), 0);
+    IS(connect(s, &a.any, n), 0);
+    for (long pos = 0; pos < HOT; pos += 500) {
+        write_all(s, at(pos), 500);
+        unsigned char b[500];
+        IS(recv(s, b, 500, MSG_WAITALL), 500);
+        same(b, 500, pos);
+    }
+    close(s);
+}
+/* Megabytes that nobody reads: then EAGAIN and no POLLOUT, until they are read. */
+static void much(void) {
+    meet();
+    long n = fills(30000);
+    UNTIL(!(shows() & POLLOUT));
+    TELL(takes, n, 0);
+    UNTIL(shows() & POLLOUT);
+    goes_on();
+}
+UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork),
+          T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(without_waiting), T(refused), T(dissolved),
+          T(with_itself), T(much))

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Which TCP connections are carried: those of one host, unless the run or the loopback interface says otherwise.
+#   usage: tcp.sh BYWAY
+# Cases that need a network name space, or tc(8), are left out where these are not to be had, and that is said.
+# Not here: what a carried connection does (conformance/tcp_calls.c, the unix_*.c programs).
+set -u
+cd "$(dirname "$0")/.." || exit
+B=$(realpath "$1") T=$(mktemp -d) bad=0
+trap 'rm -rf "$T"' EXIT
+cat >"$T/asks.py" <<'P'
+import os, socket, sys
+here = sys.argv[1]
+listener = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET)
+def takes(s, n):
+    had = b""
+    while len(had) < n:
+        had += s.recv(n - len(had))
+    return had
+if not os.fork():
+    s = socket.create_connection(listener.getsockname()[:2])
+    for i in range(2000):
+        s.sendall(bytes([i % 251]) * 500)
+        assert takes(s, 3) == bytes([i % 249]) * 3
+    os._exit(0)
+s, _ = listener.accept()
+for i in range(2000):
+    assert takes(s, 500) == bytes([i % 251]) * 500
+    s.sendall(bytes([i % 249]) * 3)
+assert s.recv(1) == b""
+assert os.wait()[1] == 0
+P
+check() { # what, 1 or 0: carried or not, command...
+  local what=$1 want=$2 said; shift 2
+  said=$("$@" 2>&1) || { echo "not ok  $what: it failed: $said"; bad=1; return; }
+  if grep -q '^byway: .*socket.*bytes carried' <<<"$said"; then got=1; else got=0; fi
+  [ "$got" = "$want" ] && echo "ok      $what" || { echo "not ok  $what: carried $got, not $want: $said"; bad=1; }
+}
+asks=("$B" run --explain -- /usr/bin/python3 "$T/asks.py")
+check "127.0.0.1" 1 "${asks[@]}" 127.0.0.1
+[ ! -e /proc/net/if_inet6 ] || check "::1" 1 "${asks[@]}" ::1
+own=$(hostname -I 2>/dev/null | cut -d' ' -f1)
+[ -z "$own" ] || check "the host's own address" 1 "${asks[@]}" "$own"
+check "--forbid tcp" 0 "$B" run --explain --forbid tcp -- /usr/bin/python3 "$T/asks.py" 127.0.0.1
+if unshare -rn true 2>/dev/null && command -v ip tc >/dev/null; then
+  export B T
+  inside() { unshare -rn sh -c 'ip link set lo up && eval "$1" && exec "$B" run --explain -- /usr/bin/python3 "$T/asks.py" 127.0.0.1' - "$1"; }
+  check "in a network name space" 1 inside true
+  check "a queueing discipline on the loopback interface" 0 inside 'tc qdisc add dev lo root pfifo limit 100'
+else
+  echo "left out: no network name space, or no ip(8) or tc(8)"
+fi
+exit $bad
