@@ -4,15 +4,24 @@ A program makes pipes of which every figure is known, and holds still while it i
 usage: top.py BYWAY
 """
 
+import faulthandler
+import fcntl
 import json
 import os
+import pty
 import re
+import select
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 BYWAY = os.path.realpath(sys.argv[1])
+# Whatever hangs is told, with where it was waited for.
+faulthandler.dump_traceback_later(120, exit=True)
 
 # `busy`: carried, and then not read; `cold`: its reader sleeps; `full`: its writer sleeps; `gone`: carried, closed.
 PROGRAM = r"""
@@ -57,6 +66,77 @@ sys.stdin.readline()
 os.write(go[1], b"x"); os.write(cold[1], b"x")
 for pid in pids: os.waitpid(pid, 0)
 """
+
+
+class Terminal:
+    """`byway top` on a terminal of 80 columns and 24 lines, and what that shows."""
+
+    def __init__(self, env, *words, columns=80, lines=24):
+        self.cells, self.at, self.rest = {}, (0, 0), ""
+        self.main, screen = pty.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.screen, self.before = screen, termios.tcgetattr(screen)
+        own = dict(env, TERM="xterm-256color")
+        self.top = subprocess.Popen([BYWAY, "top", *words], stdin=screen, stdout=screen, stderr=screen, env=own,
+                                    start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.raw = ""
+
+    def feed(self, text):
+        """Cursor moves, clearing and characters; all else changes nothing that is read here."""
+        text, self.rest = self.rest + text, ""
+        while text:
+            m = re.match(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[78=>]|[^\x1b]", text, re.S)
+            if not m:
+                self.rest = text
+                return
+            text = text[m.end():]
+            if m[2] == "H":
+                row, column = (int(n or 1) for n in (m[1] or "1;1").split(";"))
+                self.at = row - 1, column - 1
+            elif m[2] == "J" or m[1] == "?1049" and m[2] in "hl":
+                self.cells = {}
+            elif m[0][0] != "\x1b" and m[0] >= " ":
+                self.cells[self.at] = m[0]
+                self.at = self.at[0], self.at[1] + 1
+
+    def text(self):
+        rows = [""] * 24
+        for (row, column), c in sorted(self.cells.items()):
+            if row < 24:
+                rows[row] = rows[row].ljust(column) + c
+        return "\n".join(r.rstrip() for r in rows)
+
+    def until(self, what, wait=5):
+        """Reads until the screen shows `what`, a pattern; the screen."""
+        end = time.monotonic() + wait
+        while not re.search(what, self.text(), re.M) and time.monotonic() < end:
+            if select.select([self.main], [], [], 0.1)[0]:
+                try:
+                    got = os.read(self.main, 65536).decode()
+                except OSError:
+                    break
+                self.raw += got
+                self.feed(got)
+        return self.text()
+
+    def shows(self, what):
+        text = self.until(what)
+        check(f"the screen shows {what}", re.search(what, text, re.M), "\n" + text)
+        return text
+
+    def press(self, keys):
+        os.write(self.main, keys.encode())
+
+    def ended(self):
+        """The status, and whether the terminal is as it was."""
+        status = self.top.wait(10)
+        self.until("never", 0.3)
+        whole = termios.tcgetattr(self.screen) == self.before
+        left = self.raw.rfind("\x1b[?1049l") > self.raw.rfind("\x1b[?1049h") >= 0
+        os.close(self.main)
+        os.close(self.screen)
+        return status, whole and left and self.raw.rfind("\x1b[?25h") > self.raw.rfind("\x1b[?25l")
+
 
 failures, passed = [], []
 
@@ -122,9 +202,36 @@ with tempfile.TemporaryDirectory(dir="/dev/shm") as shm:
     check("text: a full pipe", re.search(r"^ +8M +\d+K +\d+K +\d+% +0 +0  python\S* -> python", text, re.M)
           or re.search(r"^ +\d+K +\d+K +\d+K +\d+% +0 +0  python\S* -> python", text, re.M), text)
     check("no terminal: one look", top()[1].count("carried  kernel") == 1)
-    p = subprocess.run(["timeout", "-s", "INT", "3", "script", "-qec", f"{BYWAY} top", "/dev/null"], env=env,
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    check("a terminal: one look after another", p.stdout.count("\x1b[H\x1b[J") == 2, p.stdout)
+    with subprocess.Popen([BYWAY, "top", "--every", "1"], env=env, stdout=subprocess.PIPE, text=True) as p:
+        looks = [next(line for line in p.stdout if "carried  kernel" in line) for _ in range(2)]
+        p.kill()
+    check("no terminal, --every: one look after another", len(looks) == 2)
+    dumb = subprocess.run(["timeout", "-k", "5", "-s", "INT", "3", "script", "-qec", f"{BYWAY} top --every 1", "/dev/null"], text=True,
+                          env=dict(env, TERM="dumb"), stdin=subprocess.DEVNULL, capture_output=True)
+    check("a terminal without a screen: text", dumb.stdout.count("carried  kernel") > 1 and "\x1b" not in dumb.stdout, dumb.stdout)
+
+    t = Terminal(env, "--every", "1")
+    t.shows(r"^byway top: 1 run, \d+ open, by rate$"); t.shows(rf"^run {run.pid}: "); t.shows(r"^per sec carried  kernel  ring full rd wr pipe$")
+    t.shows(r"^ +0 +\d+[KM] +\d+K? +\d+K +\d+%  0  0 python\S* -> python"); t.shows(r"q: quit$")
+    text = t.shows(r"^ +nothing went through$")
+    check("the screen has 80 columns", max(map(len, text.splitlines())) <= 80, text)
+    t.press("s"); t.shows("by carried$"); t.press("ss"); t.shows("by full$"); t.press("sss"); t.shows("by carried$")
+    t.press("/NOTHING"); t.shows("^/NOTHING_"); t.press("\r"); t.shows(r'2 with "NOTHING"$')
+    t.press("\r"); t.shows(rf"^ +what  pipe, inode \d+, of run {run.pid}$"); t.shows(r"^ +readers asleep  1$"); t.shows(r"^ +processes  \d+")
+    t.press("\x1b"); t.shows("^per sec")
+    time.sleep(0.1); t.press("\x1b"); t.shows(r"by carried$")
+    t.press(" "); t.shows("PAUSED$"); t.press(" "); t.press("\x1b[H"); t.press("\r"); t.shows(rf"inode ({full}|{busy})")
+    t.press("q"); check("q ends it", t.ended() == (0, True), t.raw[-200:])
+    for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        t = Terminal(env); t.shows("^byway top")
+        t.top.send_signal(sig); check(f"{sig.name}: the terminal is as before", t.ended() == (-sig, True), t.raw[-200:])
+    t = Terminal(env); t.shows("^byway top")
+    t.top.send_signal(signal.SIGTSTP); time.sleep(0.5)
+    # Nobody could wake it there, so the kernel does not stop it.
+    t.cells = {}; t.shows("^byway top"); t.press("\x03")
+    check("stopped and woken: it goes on, and Ctrl-C ends it", t.ended() == (0, True), t.raw[-200:])
+    check("stopped: the terminal was as before in between", t.raw.count("\x1b[?1049l") == t.raw.count("\x1b[?1049h") == 2, t.raw[-200:])
+    t = Terminal(dict(env, BYWAY_SHM=shm + "/none")); t.shows("^no run of yours is alive"); t.press("q"); check("no run: q", t.ended() == (0, True))
 
     run.stdin.write("\n"); run.stdin.close()
     check("the run is as it was", run.wait() == 0)

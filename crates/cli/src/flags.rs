@@ -16,6 +16,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A command. Its words are made when it is called: all of them together cost every `byway run` as much as the start of
 /// a process does.
@@ -185,12 +186,15 @@ struct Stat {
 
 #[derive(Args)]
 struct Top {
-    /// One look; usual where standard output is no terminal
+    /// One look, as text; usual where there is no terminal
     #[arg(long)]
     once: bool,
     /// One look, as one JSON document
     #[arg(long)]
     json: bool,
+    /// Seconds between looks (2), also without a terminal
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["once", "json"], value_parser = clap::value_parser!(u64).range(1..=3600))]
+    every: Option<u64>,
 }
 
 #[derive(Args)]
@@ -312,7 +316,11 @@ pub fn main() -> i32 {
         }
         "top" => {
             let t: Top = told(words);
-            top::top(t.once, t.json)
+            top::top(&top::Wanted {
+                once: t.once,
+                json: t.json,
+                every: t.every.map(Duration::from_secs),
+            })
         }
         "doctor" => match told(words) {
             Doctor { audit: true, .. } => stat::audit(),
