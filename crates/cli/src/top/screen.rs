@@ -26,13 +26,16 @@ const SIGNALS: [i32; 5] = [
 static CAME: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note(signal: i32) {
-    CAME.store(signal, Relaxed);
+    // One that nobody has looked at since it came: the second ends this process.
+    if CAME.swap(signal, Relaxed) != 0 {
+        take(signal);
+    }
 }
 
 /// Notes signals from now on, but for those that this process was told to ignore.
 fn note_signals() {
     for signal in SIGNALS {
-        // SAFETY: the handler does no more than one store.
+        // SAFETY: the handler stores, and calls signal(2) and raise(3), which may be called there.
         unsafe {
             let handler = note as extern "C" fn(i32) as libc::sighandler_t;
             if libc::signal(signal, handler) == libc::SIG_IGN {
@@ -84,9 +87,21 @@ pub fn show(every: Duration) -> i32 {
     }
 }
 
+/// Waits for a key, so long at most; whether the terminal is no more. crossterm would ask such a one for ever.
+fn is_gone(wait: Duration) -> bool {
+    let mut input = libc::pollfd {
+        fd: libc::STDIN_FILENO,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one struct pollfd.
+    unsafe { libc::poll(&mut input, 1, wait.as_millis() as i32) };
+    input.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
 fn stay(terminal: &mut DefaultTerminal, state: &mut State, every: Duration) -> io::Result<Left> {
     let mut next = Instant::now();
-    let mut is_new = true;
+    let (mut is_new, mut had_key) = (true, false);
     loop {
         let came = CAME.swap(0, Relaxed);
         if came != 0 {
@@ -101,7 +116,12 @@ fn stay(terminal: &mut DefaultTerminal, state: &mut State, every: Duration) -> i
         if std::mem::take(&mut is_new) {
             terminal.draw(|frame| draw(frame, state))?;
         }
-        if !event::poll(GLANCE)? {
+        // Keys that came together are read together, and told one by one.
+        if is_gone(if had_key { Duration::ZERO } else { GLANCE }) {
+            return Ok(Left::By(libc::SIGHUP));
+        }
+        had_key = event::poll(Duration::ZERO)?;
+        if !had_key {
             continue;
         }
         is_new = true;
