@@ -18,7 +18,7 @@ use crate::biased_lock::{self, number};
 use crate::channel::Channel;
 use crate::policy::Leave;
 use crate::reason::Reason;
-use crate::{Caller, handback, wait};
+use crate::{Caller, handback, tcp, wait};
 use byway_mem::domain::Domain;
 use byway_mem::layout::{THREAD_SLOTS, ThreadSlot};
 use byway_sys::errno::Ret;
@@ -181,6 +181,9 @@ pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize, how: Leave) {
     if how == Leave::ForGood {
         // For `--explain`: nobody counts the kernel's calls any more.
         ch.facts.0.passed.store(1, Relaxed);
+        if ch.is_tcp() {
+            tcp::leaves(me, ch, fd);
+        }
     }
     if ch.rules().passes_through {
         ch.passes_through();

@@ -51,25 +51,35 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let buffer = socket::send_buffer(fd);
     // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
     let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
+    // Bytes that the lane has; `None`: too many, or they are not known.
+    let held = || {
+        let queued = socket::unread(fd);
+        let fits = queued <= buffer / FULL && !(mixed && queued > 0);
+        match ch.is_tcp() {
+            true => tcp::held(ch, fd).filter(|_| fits),
+            false => fits.then_some(if queued == 0 { 0 } else { UNCOUNTED }),
+        }
+    };
     // A reader that sleeps is woken by the next bytes, or is on its way out with what is there.
     let mut patience = lock::Patience::new();
-    let held = loop {
-        // What the lane has, as far as it takes room of the send buffer; and how many bytes that are.
-        let queued = socket::unread(fd);
-        let held = match ch.is_tcp() {
-            true => tcp::held(ch, fd),
-            false if queued > 0 => Some(UNCOUNTED),
-            false => Some(0),
-        };
-        let fits = queued <= buffer / FULL && !(mixed && queued > 0);
-        let Some(held) = held.filter(|_| fits && patience.turns() <= SOON) else {
-            policy::ask_soon(&ch.writer);
-            return false;
-        };
-        if held == 0 || ch.tail().sleepers() == 0 {
-            break held;
+    let mut now = held();
+    while now.is_some_and(|n| n > 0) && ch.tail().sleepers() > 0 {
+        if patience.turns() > SOON {
+            now = None;
+            break;
         }
         patience.wait(me.cpus);
+        // What TCP has is dear to ask for.
+        if !ch.is_tcp() || ch.tail().sleepers() == 0 {
+            now = held();
+        }
+    }
+    let Some(held) = now else {
+        match ch.is_tcp() {
+            true => policy::ask_later(&ch.writer),
+            false => policy::ask_soon(&ch.writer),
+        }
+        return false;
     };
     let Some(most) = ring_bytes(me, buffer) else {
         ch.keep_closed();

@@ -102,6 +102,18 @@ pub fn hurries(ch: &Channel, fd: usize) {
     }
 }
 
+/// The ring of `ch` was left for good, for it only woke. So is the other direction's, unless it has carried much.
+///
+/// LINUX tcp(7): an answer acknowledges what it answers. Beside a ring of answers each message has an acknowledgement of its
+/// own, and a server with many clients loses more by those than the ring saves.
+pub(crate) fn leaves(me: &Caller, ch: &Channel, fd: usize) {
+    const MUCH: u64 = 1 << 20;
+    if let Some(back) = other(me, ch).filter(|back| back.writer.0.counted() < MUCH) {
+        handback::hand_back(me, back, fd, true, Reason::Cold);
+        back.facts.0.passed.store(1, Relaxed);
+    }
+}
+
 fn state(ch: &Channel) -> &AtomicU8 {
     &ch.facts.0.shrunk
 }

@@ -19,7 +19,7 @@ const NAME: usize = 24;
 pub const NOTES: [&str; 2] = [
     "streams in MiB/s (2^20 bytes, netperf's -f M): receive is what the server got, from its first byte to the end; of \
      datagrams over the sender's time, so that lost is what is missing; requests and responses: answers a second",
-    "byway: the same under `byway run`, which leaves TCP and UDP to the kernel: 1.00 says that it costs nothing there",
+    "byway: the same under `byway run`, which leaves UDP to the kernel: 1.00 says that it costs nothing there",
 ];
 pub const CHECKED: &str =
     "--check: every byte was filled and compared, so the figures are of no use";
