@@ -136,6 +136,14 @@ pub fn ask_later(w: &Line<WriterSide>) {
     w.0.set_native(ops / 2, bytes / 2);
 }
 
+/// To ask was dear, and somebody is: after twice as many as before.
+pub fn ask_rarely(w: &Line<WriterSide>) {
+    let worth = w.0.worth.load(Relaxed).saturating_mul(2);
+    w.0.worth
+        .store(worth.clamp(HOT_OPS as u32, 1 << 20), Relaxed);
+    w.0.forget_native();
+}
+
 /// Counts a write that met nothing; whether its thread, long the only writer, may hold the bias.
 #[inline]
 pub fn may_bias(me: &Caller, w: &Line<WriterSide>) -> bool {

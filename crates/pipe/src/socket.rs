@@ -76,7 +76,7 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
     }
     let Some(held) = now else {
         match ch.is_tcp() {
-            true => policy::ask_later(&ch.writer),
+            true => policy::ask_rarely(&ch.writer),
             false => policy::ask_soon(&ch.writer),
         }
         return false;
