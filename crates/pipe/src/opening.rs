@@ -12,8 +12,9 @@ use crate::ring::{Ring, SLACK, SMALLEST};
 use crate::{Caller, clusters, lock, pass_through, policy, socket};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer.
-pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
+/// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer of
+/// `want` bytes.
+pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     use byway_mem::layout::flags::NO_CARRY;
     let forever = ch.forever();
     let t = ch.tail();
@@ -39,14 +40,14 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let Some(_taken) = lock::try_take(me, ch, t) else {
         return false;
     };
-    let ok = opened(me, ch, fd);
+    let ok = opened(me, ch, fd, want);
     if !ok {
         lock::unlock(me, ch);
     }
     ok
 }
 
-fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
+fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     // Looked at under the lock: an exec raises `pending` before it hands back, which needs this lock.
     if ch.facts.0.pending.load(Relaxed) != 0 || ch.forever() || !ch.holders_known(&me.domain, fd) {
         return false;
@@ -56,7 +57,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         return false;
     }
     if ch.is_socket() {
-        return socket::opened(me, ch, fd);
+        return socket::opened(me, ch, fd, want);
     }
     let lane = ch.lane(fd);
     // A reader inside the kernel with bytes there is on its way out, and no new one enters while we hold the lock.

@@ -35,7 +35,7 @@ const RESET: u8 = 4;
 const MOST: usize = 2 * CLUSTER;
 
 /// Under the writers' lock: opens the ring, if that can be.
-pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
+pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     let lane = ch.lane(fd);
     if !lane.is_ours() {
         return false;
@@ -85,6 +85,13 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize) -> bool {
         ch.keep_closed();
         return false;
     };
+    // A write that long hands a full ring back (write/locked.rs).
+    // LINUX tcp(7): congestion control learns little from a lane that is used now and then, and is slow afterwards.
+    if ch.is_tcp() && want > most / 4 {
+        policy::open_later(ch, Reason::Full);
+        ch.writer.0.forget_native();
+        return false;
+    }
     let r = ch.head().position();
     if opening::ring(me, ch, most, r, 1).is_none() {
         opening::no_memory(ch);

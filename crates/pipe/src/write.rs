@@ -101,7 +101,10 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     } else {
         0
     };
-    if w.done == 0 && policy::is_hot(&ch.writer, w.want, before) && opening::open(me, ch, fd) {
+    if w.done == 0
+        && policy::is_hot(&ch.writer, w.want, before)
+        && opening::open(me, ch, fd, w.want)
+    {
         return None;
     }
     if ch.is_tcp() {

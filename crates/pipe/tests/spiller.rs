@@ -191,7 +191,7 @@ fn a_reader_goes_on_at_once() {
         assert_eq!(none, -1, "a child");
         // Again, and by one who would open it.
         hand_back(&p);
-        assert!(!opening::open(&me(p.d), p.ch, p.w));
+        assert!(!opening::open(&me(p.d), p.ch, p.w, 1));
         file::close(p.w);
         assert_eq!(read_on(&p, 0), SIZE);
         ended(&p);
