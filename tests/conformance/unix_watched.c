@@ -1,11 +1,11 @@
 /* Checks: sockets that are in an epoll set before they are connected, or while their connection is young: the events of one that is
  * not connected, and those of a busy one after ADD, MOD, DEL, close and dup of the set, a fork, a thread, a handler.
  * Does not check: connections that are hot when they are added (unix_ready.c), pipes in sets (epoll_*.c). */
-#define MODES "path", "abstract"
+#define MODES "path", "abstract", "tcp", "tcp6"
 #include "unix_calls.h"
 #include "epoll_calls.h"
 enum { TURNS = 1500, SIZE = 100, DATA = 77 };
-static struct sockaddr_un A;
+static address A;
 static socklen_t LENGTH;
 static pid_t echo;
 /* A process that sends back what one connection sends, from then on. */
@@ -23,14 +23,17 @@ static void begins(void) {
 static void ends(int fd) {
     close(fd);
     REAP0(echo);
-    if (mode_is("path")) unlink(A.sun_path);
+    unnames(&A);
 }
 static int unconnected(void) {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    int fd = socket(family(), SOCK_STREAM | SOCK_NONBLOCK, 0);
     CHECK(fd >= 0, "socket");
     return fd;
 }
-static void connects(int fd) { IS(connect(fd, (void *)&A, LENGTH), 0); }
+static void connects(int fd) {
+    CHECK(!connect(fd, &A.any, LENGTH) || errno == EINPROGRESS, "connect");
+    no_delay_of_writes(fd);
+}
 /* All n bytes from pos on come back, each part after an event of the set with this data. */
 static void turn(int e, int fd, long pos, uint64_t data) {
     unsigned char b[SIZE];
@@ -204,7 +207,7 @@ static void the_sockets_number_again(void) {
             if (!i) add(e, fd, KINDS[k], DATA);
             if (!i) IS(syscall(SYS_close_range, fd, fd, 0), 0);
             if (!i && before) REAP0(echo);
-            if (!i && before && mode_is("path")) unlink(A.sun_path);
+            if (!i && before) unnames(&A);
             if (!i && before) begins();
         }
         untold(e, fd);
