@@ -38,8 +38,8 @@ pub enum Library {
 /// that takes two calls of the kernel's.
 ///
 /// # Errors
-/// A sentence: what is wrong, and what to try.
-pub fn find(cache: &Path) -> Result<Library, String> {
+/// The kernel's, and a sentence: what is wrong, and what to try.
+pub fn find(cache: &Path) -> Result<Library, (io::Error, String)> {
     if let Some(path) = at(cache) {
         return Ok(Library::File(path));
     }
@@ -52,10 +52,11 @@ pub fn find(cache: &Path) -> Result<Library, String> {
     }
     let why = made.err().map_or(String::new(), |e| format!(": {e}"));
     in_memory().map(Library::Memory).map_err(|e| {
-        format!(
+        let text = format!(
             "no file for the preload library in {}{why}; nor in memory: {e}; set BYWAY_CACHE to a folder of yours",
             cache.display()
-        )
+        );
+        (e, text)
     })
 }
 

@@ -93,7 +93,7 @@ pub fn prepare(settings: &Settings) -> Result<(Run, PathBuf, Named), Why> {
         ));
     }
     let cache = usable_cache()?;
-    let library = library::find(&cache).map_err(Why::of_files)?;
+    let library = library::find(&cache).map_err(|(e, text)| Why::of(&e, text))?;
     for path in rewrite::own_objects() {
         let found = rewrite::ensure(&cache, &path).map_err(|e| bad_cache(&cache, &e))?;
         if let Some(why) = found {
