@@ -5,11 +5,6 @@
 #include "unix_calls.h"
 #include <sys/epoll.h>
 enum { WR, RDWR, CLOSE, KILL, EXIT, LINGER };
-static long lingers(long none) {
-    struct linger l = {1, 0};
-    IS(setsockopt(here->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l), 0);
-    return close(here->fd);
-}
 static void ends(int way) {
     switch (way) {
     case WR: TELL(shuts, SHUT_WR, 0); break;

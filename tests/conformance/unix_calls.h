@@ -73,6 +73,11 @@ static long takes(long n) {
 }
 static long uses(long i) { return here = links + i, i; }
 static long closes(long none) { return close(here->fd); }
+static long lingers(long none) {
+    struct linger l = {1, 0};
+    IS(setsockopt(here->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l), 0);
+    return close(here->fd);
+}
 static long shuts(long how) { return shutdown(here->fd, how); }
 static long exits(long status) { _exit(status); }
 static long no_delay(long off) {

@@ -5,11 +5,6 @@
 #include "unix_calls.h"
 /* How the other side ends. For sleepers the last three are as a close. */
 enum { WR, RD, RDWR, CLOSE, KILL, EXIT, LINGER, DUP2, WAYS, DISTINCT = EXIT };
-static long lingers(long none) {
-    struct linger l = {1, 0};
-    IS(setsockopt(here->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l), 0);
-    return close(here->fd);
-}
 static long dups_over(long none) {
     int n = open("/dev/null", O_RDONLY);
     IS(dup2(n, here->fd), here->fd);

@@ -112,20 +112,11 @@ pub fn accepted(f: &Frame) -> u32 {
         return DONE;
     }
     let fd = f.result as usize;
-    let (unix, tcp) = (LISTENS.has(listener), LISTENS_TCP.has(listener));
-    let family = match unix || tcp {
-        true => None,
-        false => socket::family(listener),
-    };
-    if let Some(family) = family {
-        let fits = !OPTIONS.has(listener)
-            && !is_forbidden(family)
-            && socket::is_stream(listener)
-            && (family != socket::AF_UNIX || !socket::passes_credentials(listener));
-        match (fits, family) {
-            (false, _) => return DONE,
-            (true, socket::AF_UNIX) => LISTENS.add(listener),
-            (true, _) => LISTENS_TCP.add(listener),
+    if !LISTENS.has(listener) && !LISTENS_TCP.has(listener) {
+        match socket::family(listener).filter(|family| fits(listener, *family)) {
+            Some(socket::AF_UNIX) => LISTENS.add(listener),
+            Some(_) => LISTENS_TCP.add(listener),
+            None => return DONE,
         }
     }
     watched::forget(fd);
@@ -133,6 +124,14 @@ pub fn accepted(f: &Frame) -> u32 {
         begins(fd);
     }
     DONE
+}
+
+/// Whether what `listener`, a socket of that family, accepts may be an end.
+fn fits(listener: usize, family: usize) -> bool {
+    !OPTIONS.has(listener)
+        && !is_forbidden(family)
+        && socket::is_stream(listener)
+        && (family != socket::AF_UNIX || !socket::passes_credentials(listener))
 }
 
 /// Whether sockets of that family stay the kernel's.
