@@ -89,7 +89,7 @@ pub const ROWS: &[Row] = &[
         "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,
-        "the kernel's own; of AF_UNIX, SOCK_STREAM a channel comes into being for the end, and is matched with the other end's once it is hot"),
+        "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot"),
     row(&[(SENDTO, "sendto"), (RECVFROM, "recvfrom"), (RECVMSG, "recvmsg")], BY_FIRST,
         "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL and MSG_CMSG_CLOEXEC; else handed back until it returns"),
     row(&[(SENDMSG, "sendmsg")], ALWAYS,
