@@ -201,7 +201,7 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
         }
     }
     if ch.is_tcp() {
-        tcp::closes(me, ch, || end(me, ch, fd, true));
+        tcp::closes(me, ch, |writes| end(me, ch, fd, writes));
     }
     if ends_sleep(ch) {
         process::wake_on(ch.head_address());

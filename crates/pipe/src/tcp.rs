@@ -72,17 +72,27 @@ pub(crate) fn opens(me: &Caller, ch: &Channel, fd: usize) {
     }
 }
 
-/// The ring has closed; `out` asks for a descriptor of the end that writes.
-pub(crate) fn closes(me: &Caller, ch: &Channel, out: impl FnOnce() -> Option<usize>) {
+/// The ring closes; `end` asks for a descriptor of the end that writes, or of the one that reads, which writes the answers.
+pub(crate) fn closes(me: &Caller, ch: &Channel, end: impl Fn(bool) -> Option<usize>) {
+    calms(ch, || end(true));
     if let Some(back) = other(me, ch) {
         state(back).fetch_and(!ANSWERED_BY_RING, Relaxed);
+        // Nobody may look at it any more: it may be the kernel's for good.
+        if back.tail().closed() {
+            calms(back, || end(false));
+        }
     }
+}
+
+/// Small writes wait again, where the program wants it and no answer comes by a ring.
+fn calms(ch: &Channel, out: impl FnOnce() -> Option<usize>) {
     let now = state(ch).load(Relaxed);
     if now & (HURRIED | ANSWERED_BY_RING) == HURRIED
         && let Some(out) = out()
     {
-        state(ch).fetch_and(!HURRIED, Relaxed);
+        // First in the kernel: between the two the program is told what it has set.
         tcp::set_delays(out, true);
+        state(ch).fetch_and(!HURRIED, Relaxed);
         file::close(out);
     }
 }
@@ -97,8 +107,8 @@ pub fn hurries(ch: &Channel, fd: usize) {
         state(ch).fetch_or(if delays { HURRIED } else { HURRIES }, Relaxed);
         tcp::set_delays(fd, false);
     } else if !answered && now & HURRIED != 0 && ch.tail().closed() {
-        state(ch).fetch_and(!HURRIED, Relaxed);
         tcp::set_delays(fd, true);
+        state(ch).fetch_and(!HURRIED, Relaxed);
     }
 }
 
