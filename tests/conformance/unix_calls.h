@@ -141,9 +141,13 @@ static void both_connected(int v[2], int i) { /* SOCK_DGRAM by name: each end is
     for (int k = 0; k < 2; k++) IS(connect(v[k], (void *)&a[!k], name(&a[!k], 2 * i + !k)), 0);
     for (int k = 0; k < 2; k++) unlink(a[k].un.sun_path);
 }
+static void unnames(const address *a) {
+    if (mode_is("path")) unlink(a->un.sun_path);
+}
 static int listens(address *a, socklen_t *n) {
     int l = socket(family(), type(), 0);
     *n = name(a, 0);
+    unnames(a); /* of a process with this one's number, which was killed */
     CHECK(l >= 0 && !bind(l, &a->any, *n) && !listen(l, LINKS), "bind and listen");
     if (is_tcp()) IS(getsockname(l, &a->any, n), 0);
     return l;
@@ -152,9 +156,6 @@ static int listens(address *a, socklen_t *n) {
 static void no_delay_of_writes(int fd) {
     int on = 1;
     if (is_tcp()) IS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
-}
-static void unnames(const address *a) {
-    if (mode_is("path")) unlink(a->un.sun_path);
 }
 static int calls(const address *a, socklen_t n) {
     int s = socket(family(), type(), 0);
