@@ -49,38 +49,6 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
         return false;
     }
     let buffer = socket::send_buffer(fd);
-    // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
-    let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
-    // Bytes that the lane has; `None`: too many, or they are not known.
-    let held = || {
-        let queued = socket::unread(fd);
-        let fits = queued <= buffer / FULL && !(mixed && queued > 0);
-        match ch.is_tcp() {
-            true => tcp::held(ch, fd).filter(|_| fits),
-            false => fits.then_some(if queued == 0 { 0 } else { UNCOUNTED }),
-        }
-    };
-    // A reader that sleeps is woken by the next bytes, or is on its way out with what is there.
-    let mut patience = lock::Patience::new();
-    let mut now = held();
-    while now.is_some_and(|n| n > 0) && ch.tail().sleepers() > 0 {
-        if patience.turns() > SOON {
-            now = None;
-            break;
-        }
-        patience.wait(me.cpus);
-        // What TCP has is dear to ask for.
-        if !ch.is_tcp() || ch.tail().sleepers() == 0 {
-            now = held();
-        }
-    }
-    let Some(held) = now else {
-        match ch.is_tcp() {
-            true => policy::ask_rarely(&ch.writer),
-            false => policy::ask_soon(&ch.writer),
-        }
-        return false;
-    };
     let Some(most) = ring_bytes(me, buffer) else {
         ch.keep_closed();
         return false;
@@ -92,6 +60,13 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
         ch.writer.0.forget_native();
         return false;
     }
+    let Some(held) = settled(me, ch, fd, buffer) else {
+        match ch.is_tcp() {
+            true => policy::ask_rarely(&ch.writer),
+            false => policy::ask_soon(&ch.writer),
+        }
+        return false;
+    };
     let r = ch.head().position();
     if opening::ring(me, ch, most, r, 1).is_none() {
         opening::no_memory(ch);
@@ -106,6 +81,32 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
     ch.opens_behind(m, r, 0);
     ch.writer.0.forget_native();
     true
+}
+
+/// Bytes that the lane has when no reader is on its way out with them; `None`: too many, or that is not to be known now.
+fn settled(me: &Caller, ch: &Channel, fd: usize, buffer: usize) -> Option<u32> {
+    // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
+    let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
+    let held = || match socket::unread(fd) {
+        queued if queued > buffer / FULL || mixed && queued > 0 => None,
+        _ if ch.is_tcp() => tcp::held(ch, fd),
+        0 => Some(0),
+        _ => Some(UNCOUNTED),
+    };
+    let mut now = held()?;
+    // A reader that sleeps is woken by the next bytes, or is on its way out with what is there.
+    let mut patience = lock::Patience::new();
+    while now > 0 && ch.tail().sleepers() > 0 {
+        if patience.turns() > SOON {
+            return None;
+        }
+        patience.wait(me.cpus);
+        // What TCP has is dear to ask for.
+        if !ch.is_tcp() || ch.tail().sleepers() == 0 {
+            now = held()?;
+        }
+    }
+    Some(now)
 }
 
 /// Bytes of a ring that the lane takes at once, behind a chunk; `None`: too few to be worth it.
