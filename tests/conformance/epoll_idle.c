@@ -1,6 +1,6 @@
 /* Checks: pipes that a set has waited for in vain, many times: they are told when something comes, read by every other way
- * beside the set, taken out, changed, and left behind by a process that ends. Does not check: sets that are reached in
- * more than one way (epoll_sets.c), sleepers (epoll_wait.c). */
+ * beside the set, taken out, changed (also while a thread sleeps in the set), and left behind by a process that ends.
+ * Does not check: sets that are reached in more than one way (epoll_sets.c), sleepers (epoll_wait.c). */
 #include "check.h"
 #include "epoll_calls.h"
 #include <sys/eventfd.h>
@@ -137,6 +137,93 @@ static void changed(void) {
     close(d);
     IS(told_of(WAIT, e), 0);
 }
+/* A thread sleeps in a set whose one pipe is idle, or that has none, while another one does something to the set. */
+static struct sleeper {
+    pthread_t thread;
+    int id, how, e, n;
+    struct epoll_event v;
+} sleeper;
+static void *sleeps(void *of) {
+    struct sleeper *s = of;
+    __atomic_store_n(&s->id, tid(), __ATOMIC_RELEASE);
+    s->n = waits(s->how, s->e, &s->v, 1, 10000, 0);
+    return 0;
+}
+static void wakes(int data, unsigned events) {
+    pthread_join(sleeper.thread, 0);
+    IS(sleeper.n, 1);
+    IS(sleeper.v.data.u64, data);
+    IS(sleeper.v.events, events);
+}
+enum { ADD_FULL, ADD_EMPTY, MANY, WITH_PIPE, WRITE = WITH_PIPE, TO_EDGE, OUT_AND_IN, READ, DUP, CHILD, DEEDS };
+static void slept_in(int how, int deed, int has_pipe) {
+    int p[2], q[2], many[8][2], d, t, e = set();
+    mkpipe(q);
+    if (has_pipe)
+        mkpipe(p);
+    else
+        CHECK((p[0] = eventfd(0, EFD_CLOEXEC)) >= 0, "eventfd");
+    CHECK((t = eventfd(1, EFD_CLOEXEC)) >= 0, "eventfd");
+    add(e, p[0], EPOLLIN, 7);
+    add(e, t, EPOLLIN, TICK);
+    rest(e);
+    del(e, t);
+    sleeper = (struct sleeper){.how = how, .e = e};
+    CHECK(!pthread_create(&sleeper.thread, 0, sleeps, &sleeper), "thread");
+    UNTIL(__atomic_load_n(&sleeper.id, __ATOMIC_ACQUIRE));
+    wait_asleep(sleeper.id);
+    switch (deed) {
+    case ADD_FULL:
+        put(q[1], 300, 0);
+        add(e, q[0], EPOLLIN, 8);
+        return wakes(8, EPOLLIN);
+    case ADD_EMPTY:
+        add(e, q[0], EPOLLIN | EPOLLET, 8);
+        put(q[1], 300, 0);
+        return wakes(8, EPOLLIN);
+    case TO_EDGE: mod(e, p[0], EPOLLIN | EPOLLET, 7); break;
+    case OUT_AND_IN:
+        del(e, p[0]);
+        put(p[1], 300, 0);
+        sleep_ms(5);
+        IS(sleeper.n, 0);
+        add(e, p[0], EPOLLIN | EPOLLONESHOT, 9);
+        return wakes(9, EPOLLIN);
+    case READ:
+        setfl(p[0], O_NONBLOCK, 0);
+        FAILS(read(p[0], &d, 1), EAGAIN);
+        break;
+    case DUP:
+        d = dup(p[0]);
+        close(p[0]);
+        put(p[1], 300, 0);
+        wakes(7, EPOLLIN);
+        return get(d, 300, 0);
+    case CHILD: {
+        pid_t c = child();
+        if (!c) _exit(0);
+        REAP0(c);
+        break;
+    }
+    case MANY:
+        for (int i = 0; i < 8; i++) {
+            mkpipe(many[i]);
+            add(e, many[i][0], EPOLLIN, 20 + i);
+        }
+        del(e, p[0]);
+        put(many[5][1], 300, 0);
+        return wakes(25, EPOLLIN);
+    }
+    put(p[1], 300, 0);
+    wakes(7, EPOLLIN);
+    get(p[0], 300, 0);
+}
+static void slept_beside(void) {
+    EACH_CALL(how) for (int k = 0; k < DEEDS + WITH_PIPE; k++) {
+        slept_in(how, k % DEEDS, k < DEEDS);
+        for (int i = 3; i < 40; i++) close(i);
+    }
+}
 /* The process that had the set ends, in each way, and another one reads on. */
 static void left_behind(void) {
     for (int how = 0; how < 4; how++) {
@@ -184,4 +271,4 @@ static void a_thousand_pipes(void) {
     setrlimit(RLIMIT_NOFILE, &l);
     many_pipes(l.rlim_max < 2 * MOST + 50 ? ((int)l.rlim_max - 50) / 2 : MOST, 300, 1);
 }
-MAIN(T(told_again), T(read_beside), T(changed), T(left_behind), T(a_thousand_pipes))
+MAIN(T(told_again), T(read_beside), T(changed), T(slept_beside), T(left_behind), T(a_thousand_pipes))

@@ -22,10 +22,6 @@ impl Bits {
         let fd = fd as u32 as usize;
         Some((self.words.get(fd / 64)?, 1 << (fd % 64)))
     }
-    /// Whether one was ever added, but for a `clear`.
-    pub fn any(&self) -> bool {
-        self.any.load(Relaxed)
-    }
     pub fn add(&self, fd: usize) {
         if let Some((word, bit)) = self.word(fd) {
             self.any.store(true, Relaxed);

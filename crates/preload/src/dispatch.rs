@@ -250,7 +250,6 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         set_wait::WAITS => set_wait::end(f),
         SUSPENDED => resumes(f),
         watched::CHANGED => watched::changed(f),
-        watched::SLEPT => watched::slept(f),
         unmatched::CONNECTED => unmatched::connected(f),
         unmatched::ACCEPTED => unmatched::accepted(f),
         cold::CALL => cold::ended(f),

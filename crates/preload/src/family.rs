@@ -31,19 +31,15 @@ fn word(me: &Caller, pid: u32) -> &'static AtomicU32 {
     &me.domain.header().shared_sets[pid as usize % FAMILIES]
 }
 
-/// A set that this process has just made.
-pub fn made(me: &Caller) -> Option<Set> {
+/// The generation of a set that this process has just made.
+pub fn made(me: &Caller) -> Option<u32> {
     if SELF.load(Relaxed) == 0 {
         let pid = process::getpid();
         BASE.store(word(me, pid).load(Relaxed), Relaxed);
         SELF.store(pid, Relaxed);
     }
     let generation = GENERATION.load(Relaxed);
-    (generation < MOST).then_some(Set {
-        list: None,
-        mixed: false,
-        generation,
-    })
+    (generation < MOST).then_some(generation)
 }
 
 /// Whether this process or one that it has come from has made a set.

@@ -30,14 +30,15 @@ pub const COLD: u32 = SOCKET | NO_SLOT;
 pub const COLD_FROM: u32 = SLOTS;
 
 /// An epoll set that this process has made, or one that it has come from by fork: then the generation, whether it is
-/// mixed, and its list plus one, or 0.
+/// mixed, and its list.
 const SET: u32 = 1 << 31;
 const MIXED: u32 = 1 << 15;
 
 /// What the table knows of an epoll set.
 #[derive(Clone, Copy)]
 pub struct Set {
-    pub list: Option<usize>,
+    /// Its place in `set_lock.rs`.
+    pub list: usize,
     /// Whether it has had a registration that is in no list.
     pub mixed: bool,
     /// Of `family.rs`.
@@ -218,8 +219,8 @@ pub fn entry(fd: usize) -> u32 {
 /// What is known of the epoll set behind `fd`.
 pub fn set(fd: usize) -> Option<Set> {
     let e = entry(fd);
-    (e >= SET).then(|| Set {
-        list: ((e & (MIXED - 1)) as usize).checked_sub(1),
+    (e >= SET).then_some(Set {
+        list: (e & (MIXED - 1)) as usize,
         mixed: e & MIXED != 0,
         generation: e >> 16 & (family::MOST - 1),
     })
@@ -229,7 +230,7 @@ pub fn set(fd: usize) -> Option<Set> {
 pub fn set_made(fd: usize, set: Option<Set>) {
     let code = |s: Set| {
         let mixed = if s.mixed { MIXED } else { 0 };
-        SET | s.generation << 16 | mixed | s.list.map_or(0, |i| i as u32 + 1)
+        SET | s.generation << 16 | mixed | s.list as u32
     };
     if let Some(e) = TABLE.get(fd) {
         e.store(set.map_or(PLAIN, code), Relaxed);

@@ -33,6 +33,7 @@ mod ready;
 mod registration;
 mod registrations;
 mod request;
+mod set_lock;
 mod set_wait;
 mod sets;
 mod shadow;

@@ -13,7 +13,7 @@
 //! unsafe: reaches into its own memory, below the number of registrations.
 //! Not here: when one is looked at and armed (registrations/arming.rs); one alone (registration.rs); which sets there are, and
 //! epoll_ctl(2) (sets.rs); the call that waits (set_wait.rs).
-use crate::registration::{Entry, IDLE_AFTER};
+use crate::registration::Entry;
 use crate::{asked, exec, fdtable, message, sets, unmatched};
 use byway_pipe::Caller;
 use byway_pipe::ready;
@@ -49,15 +49,11 @@ pub struct List {
     /// Those of them that are told once, and those that are sockets.
     once: usize,
     sockets: usize,
-    /// So many threads sleep in calls that wait for the set.
+    /// So many threads sleep in calls that wait for the set, as its lock was taken.
     pub waiters: u32,
     /// Whether one that is told once was taken out while a thread may have had its event.
     doubt: bool,
-    /// So many calls in a row have found no registration.
-    empty: u8,
     pub shares: Shares,
-    /// Moves with every set that has the place.
-    pub life: u32,
     /// Where the next answer begins, so that each has its turn.
     pub first: usize,
     /// Whether the last answer had no room for all of ours.
@@ -134,18 +130,15 @@ impl List {
         sockets: 0,
         waiters: 0,
         doubt: false,
-        empty: 0,
         shares: Shares::No,
-        life: 0,
         first: 0,
         crowded: false,
     };
 
-    /// The list becomes that of set `fd`. False: there is no memory for it.
-    pub fn begin(&mut self, fd: usize) -> bool {
-        self.memory = Memory::new();
-        if self.memory.is_some() {
-            self.numbers.add(fd);
+    /// Whether there is memory for registrations.
+    pub fn has_memory(&mut self) -> bool {
+        if self.memory.is_none() {
+            self.memory = Memory::new();
         }
         self.memory.is_some()
     }
@@ -159,21 +152,11 @@ impl List {
             memory.give_back();
         }
         (self.numbers, self.mixed) = (Numbers::NONE, false);
-        (self.waiters, self.doubt, self.empty) = (0, false, 0);
-        self.life = self.life.wrapping_add(1);
+        self.doubt = false;
     }
 
     pub fn len(&self) -> usize {
         self.n
-    }
-
-    /// A call waits: whether nobody needs the list, for it had no registration for long, and no thread waits.
-    pub fn is_spent(&mut self) -> bool {
-        self.empty = match self.n {
-            0 => self.empty.saturating_add(1),
-            _ => 0,
-        };
-        self.empty >= IDLE_AFTER && self.waiters == 0
     }
 
     /// The hot ones: those which a call looks at.
@@ -315,7 +298,6 @@ impl List {
 
     /// Nothing is armed, in a child that has come by fork: what is armed is its parent's.
     pub fn enter_child(&mut self) {
-        self.waiters = 0;
         (self.hot, self.idle_edges) = (self.n, 0);
         self.all().iter_mut().for_each(|e| e.armed = false);
     }
@@ -337,6 +319,11 @@ impl List {
             // LINUX epoll_ctl(2): the events of poll(2) have the same bits.
             u32::from(message::reset_bits(me, self.all()[k].fd as usize, shown as i16) as u16)
         })
+    }
+
+    /// Whether the kernel alone tells of all there is, whatever comes, and nobody need hear what it tells.
+    pub fn is_quiet(&self) -> bool {
+        self.hot == 0 && !self.hears()
     }
 
     /// The slot of the one pipe that a call waits to read from.

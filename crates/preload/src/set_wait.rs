@@ -12,7 +12,7 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::registrations::{List, Shares};
 use crate::sets;
-use crate::{access, asked, io, ready, sleep, tls, watched};
+use crate::{access, asked, io, ready, set_lock, sleep, tls};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_sys::clock;
@@ -33,10 +33,8 @@ const SLICE: isize = 1;
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
     f.vectors = WHOLE;
-    match enters(f) {
-        RUN if watched::any() => watched::sleeps(f),
-        does => does,
-    }
+    f.fd = tls::get().waits_in.get() as usize;
+    enters(f)
 }
 
 /// In `Frame::vectors`: the call sleeps for its whole time, for a slice of it, or for the rest.
@@ -49,14 +47,23 @@ fn enters(f: &mut Frame) -> u32 {
     /// What was ready may have gone to another reader: then it waits after all.
     const TRIES: u32 = 16;
     let [set, _, most, ..] = f.args;
-    let Some((me, i)) = sets::listed(set) else {
+    let Some(i) = sets::owned(set) else {
+        return RUN;
+    };
+    if tls::get().waits_in.get() != i as u32 + 1
+        && let Some(life) = set_lock::waits_quietly(i)
+    {
+        is_counted(f, i, life);
+        return sleeps(f, false);
+    }
+    let Some(me) = io::me() else {
         return RUN;
     };
     let (Some(waits), 1..) = (waits(f), most as i32) else {
         // The kernel refuses it.
         return RUN;
     };
-    let lock = || sets::lock_for(&me, i, set);
+    let lock = || set_lock::lock_for(&me, i, set);
     for tries in 0..TRIES {
         if waits && !me.handlers {
             let only = lock().and_then(|mut l| l.only_reader());
@@ -67,10 +74,6 @@ fn enters(f: &mut Frame) -> u32 {
         let Some(mut list) = lock() else {
             return RUN;
         };
-        if list.is_spent() {
-            sets::drops_list(&mut list);
-            return RUN;
-        }
         list.shares = match f.vectors {
             _ if !io::THREADS.load(Relaxed) || me.handlers || list.waiters > 0 => Shares::No,
             WHOLE => Shares::Yes,
@@ -86,11 +89,7 @@ fn enters(f: &mut Frame) -> u32 {
                 return RUN;
             }
             if !asks && (!waits || list.arm_all(&me, tries > 0)) {
-                list.waiters += 1;
-                sets::SLEEPERS.fetch_add(1, Relaxed);
-                tls::get().waits_in.set(i as u32 + 1);
-                f.chan = i;
-                f.want = list.life as usize;
+                is_counted(f, i, set_lock::waits(&mut list));
                 let owes = waits && list.owes();
                 return sleeps(f, owes);
             }
@@ -112,16 +111,20 @@ fn enters(f: &mut Frame) -> u32 {
     RUN
 }
 
+/// The thread of call `f` is counted as one that waits for the set at place `i`, in its `life`.
+fn is_counted(f: &mut Frame, i: usize, life: u32) {
+    tls::get().waits_in.set(i as u32 + 1);
+    f.chan = i;
+    f.want = life as usize;
+}
+
 /// After the caller's own call.
 pub fn end(f: &mut Frame) -> u32 {
-    tls::get().waits_in.set(0);
-    if f.chan != usize::MAX {
-        sets::SLEEPERS.fetch_sub(1, Relaxed);
-    }
-    if let Some(me) = io::me()
-        && let Some(mut list) = sets::lock(&me, f.chan).filter(|l| l.life as usize == f.want)
+    tls::get().waits_in.set(f.fd as u32);
+    if f.chan != usize::MAX
+        && let Some(me) = io::me()
+        && let Some(mut list) = set_lock::ends(&me, f.chan, f.want as u32, f.vectors == WHOLE)
     {
-        list.waiters = list.waiters.saturating_sub(1);
         ends_with_bytes(&me, &mut list, f.args[1], f.result);
         list.comes_home(&me);
         hears(&me, &mut list, f.args[1], f.result);

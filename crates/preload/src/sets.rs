@@ -5,27 +5,21 @@
 //! Invariant: a carried pipe is in a set only if the set is known here, by its numbers and in this process alone, and has
 //! the pipe on its list, where no other list has it. Where that ends (dup2, fork, exec, a set in a set, a set that is polled
 //! or passed on, one-shots), the pipes of the set are handed back for good, before the call that ends it.
-//! unsafe: each list is under its own lock; reads what the arguments point to, once the kernel says that it can be read.
+//! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: what a list has of a pipe (registrations.rs), waiting (set_wait.rs).
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
-use crate::{access, asked, exec, family, fdtable, io, tls, watched};
+use crate::set_lock::{Locked, SETS, any_sleeps, lock, lock_for};
+use crate::{access, asked, exec, family, fdtable, io, set_lock, tls, watched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
-use byway_pipe::lock::Patience;
 use byway_pipe::reason::Reason;
 use byway_sys::errno::failed;
-use byway_sys::signal::Held;
 use byway_sys::syscall::{call6, nr};
-use core::cell::UnsafeCell;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
-
-/// Sets with carried pipes; those of more are handed back.
-const SETS: usize = 64;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 pub const ADD: usize = 1;
 pub const DEL: usize = 2;
@@ -33,22 +27,6 @@ pub const MOD: usize = 3;
 /// Told to one of several sets.
 const EPOLLEXCLUSIVE: u32 = 1 << 28;
 
-struct Set {
-    owner: AtomicU32,
-    list: UnsafeCell<List>,
-}
-// SAFETY: the list is reached under `owner` alone.
-unsafe impl Sync for Set {}
-
-static ALL: [Set; SETS] = [const {
-    Set {
-        owner: AtomicU32::new(0),
-        list: UnsafeCell::new(List::EMPTY),
-    }
-}; SETS];
-
-/// Threads that sleep in calls for sets with carried pipes.
-pub static SLEEPERS: AtomicU32 = AtomicU32::new(0);
 /// Of each descriptor the list that has it, plus one, and `ATTENDS`.
 static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::FDS];
 /// A read of the descriptor is to look at its registration, armed or not.
@@ -56,58 +34,6 @@ const ATTENDS: u8 = 1 << 7;
 const _: () = assert!(SETS < ATTENDS as usize);
 /// A bit for each channel whose read end is on a list: its reader is armed for one set.
 static READ: [AtomicU64; CHANNELS_MOST / 64] = [const { AtomicU64::new(0) }; CHANNELS_MOST / 64];
-
-/// A list under its lock, with signals held off where a handler could come over it.
-pub struct Locked {
-    set: &'static Set,
-    _signals: Option<Held>,
-}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        // ORDER: what was stored in the list comes before the next owner's look.
-        self.set.owner.store(0, Release);
-    }
-}
-
-impl core::ops::Deref for Locked {
-    type Target = List;
-    fn deref(&self) -> &List {
-        // SAFETY: the lock is this value's.
-        unsafe { &*self.set.list.get() }
-    }
-}
-
-impl core::ops::DerefMut for Locked {
-    fn deref_mut(&mut self) -> &mut List {
-        // SAFETY: as above.
-        unsafe { &mut *self.set.list.get() }
-    }
-}
-
-/// The list at place `i`, for thread `me`.
-pub fn lock(me: &Caller, i: usize) -> Option<Locked> {
-    let set = ALL.get(i)?;
-    let signals = me.hold_signals();
-    let mut patience = Patience::new();
-    // ORDER: what the owner before has stored is seen.
-    while set
-        .owner
-        .compare_exchange(0, me.tid, Acquire, Relaxed)
-        .is_err()
-    {
-        patience.wait(me.cpus);
-    }
-    Some(Locked {
-        set,
-        _signals: signals,
-    })
-}
-
-/// The list at place `i`, if it is set `fd`'s.
-pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
-    lock(me, i).filter(|l| l.numbers.has(fd))
-}
 
 /// Whether `fd` is on a list.
 fn is_listed(fd: usize) -> bool {
@@ -209,7 +135,7 @@ pub fn has_read(me: &Caller, fd: usize) {
 /// As [`has_read`], of a read that has looked at nothing else.
 #[inline]
 pub fn has_read_fast(me: &Caller, fd: usize) {
-    if SLEEPERS.load(Relaxed) != 0 && is_listed(fd) {
+    if any_sleeps() && is_listed(fd) {
         has_read(me, fd);
     }
 }
@@ -277,12 +203,12 @@ fn tells_waiter(list: &mut Locked, me: &Caller, k: usize) {
 
 /// The caller and the list of set `fd`, if that has carried pipes.
 pub fn listed(fd: usize) -> Option<(Caller, usize)> {
-    let i = owned(fd)??;
+    let i = owned(fd)?;
     Some((io::me()?, i))
 }
 
 /// The list of set `fd`, if this process has made the set and has it for itself.
-fn owned(fd: usize) -> Option<Option<usize>> {
+pub fn owned(fd: usize) -> Option<usize> {
     let set = fdtable::set(fd)?;
     if family::is_ours(set) {
         return Some(set.list);
@@ -305,9 +231,10 @@ pub fn creates(f: &mut Frame) -> u32 {
     if !failed(f.result)
         && let Some(me) = io::me()
     {
-        fdtable::forget(f.result as usize);
-        fdtable::set_made(f.result as usize, family::made(&me));
-        watched::set_made(f.result as usize);
+        let fd = f.result as usize;
+        fdtable::forget(fd);
+        fdtable::set_made(fd, family::made(&me).and_then(|of| with_list(&me, fd, of)));
+        watched::set_made(fd);
     }
     DONE
 }
@@ -318,13 +245,14 @@ pub fn changes(f: &mut Frame) -> u32 {
     leaves(fd);
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
-    if fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed) {
-        if fdtable::set(set).is_some_and(|set| set.list.is_some()) {
-            mixes(set);
-        }
-        return watched::changes(f);
-    }
-    let Some(end) = fdtable::endpoint(fd) else {
+    // One that is cold gets its channel by its traffic, or here where nobody could remember it.
+    let stays_cold = fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed);
+    let end = if stays_cold {
+        None
+    } else {
+        fdtable::endpoint(fd)
+    };
+    let Some(end) = end else {
         mixes(set);
         return watched::changes(f);
     };
@@ -373,8 +301,8 @@ fn carries(
             ((at + 4) as *const u64).read_unaligned(),
         )
     };
-    let (me, i) = listed.or_else(|| makes_list(set))?;
-    let mut list = lock(&me, i)?;
+    let (me, i) = listed?;
+    let mut list = lock(&me, i).filter(|l| l.numbers.has(set))?;
     // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
     let can = if reads { asked::IN } else { asked::OUT };
     let mut e = Entry::of(fd, end, events, can, data);
@@ -384,7 +312,7 @@ fn carries(
     });
     list.judge(&me, &mut e, was);
     let was = was.map(|(e, _)| e);
-    let fits = list.numbers.has(set) && fd < fdtable::FDS;
+    let fits = fd < fdtable::FDS && list.has_memory();
     if !is_known(&me, &e, events) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
@@ -415,10 +343,7 @@ fn is_known(me: &Caller, e: &Entry, events: u32) -> bool {
 /// The socket `fd` was put into `set` before it had its channel: now the registration goes on the set's list. No thread waits for
 /// the set. False: it cannot.
 pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
-    let (Some((me, i)), Some(end)) = (
-        listed(set).or_else(|| makes_list(set)),
-        fdtable::known_endpoint(fd),
-    ) else {
+    let (Some((me, i)), Some(end)) = (listed(set), fdtable::known_endpoint(fd)) else {
         return false;
     };
     let Some(mut list) = lock_for(&me, i, set) else {
@@ -426,7 +351,7 @@ pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
     };
     let mut e = Entry::of(fd, end, events, asked::IN, data);
     list.judge(&me, &mut e, None);
-    if !is_known(&me, &e, events) || !lists(i, &e) {
+    if !is_known(&me, &e, events) || !list.has_memory() || !lists(i, &e) {
         list.mixed = true;
         return false;
     }
@@ -436,6 +361,9 @@ pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
 
 /// Set `fd`, if it is one, has a registration that is in no list.
 fn mixes(fd: usize) {
+    if fdtable::set(fd).is_none_or(|set| set.mixed) {
+        return;
+    }
     fdtable::set_mixed(fd);
     if let Some((me, i)) = listed(fd)
         && let Some(mut list) = lock_for(&me, i, fd)
@@ -447,8 +375,7 @@ fn mixes(fd: usize) {
 /// Whether set `fd` may have one more number: then `duplicated` comes after the call. tokio waits by one number, and
 /// registers by the other.
 pub fn duplicates(fd: usize) -> bool {
-    let has_list = |list: Option<usize>| list.is_some() || makes_list(fd).is_some();
-    fdtable::set(fd).is_some() && owned(fd).is_some_and(has_list)
+    owned(fd).is_some()
 }
 
 /// Set `fd` is `now` as well, unless the call failed.
@@ -467,40 +394,17 @@ pub fn duplicated(fd: usize, now: isize) {
     }
 }
 
-/// A list for set `fd`, which has none yet.
-fn makes_list(fd: usize) -> Option<(Caller, usize)> {
-    if owned(fd)?.is_some() {
-        return None;
-    }
-    let me = io::me()?;
-    for i in 0..SETS {
-        let mut list = lock(&me, i)?;
-        if list.numbers.one().is_none() {
-            let set = fdtable::set(fd)?;
-            if !list.begin(fd) {
-                return None;
-            }
-            list.mixed = set.mixed || watched::has_any(fd);
-            let set = fdtable::Set {
-                list: Some(i),
-                ..set
-            };
-            fdtable::set_made(fd, Some(set));
-            return Some((me, i));
-        }
-    }
-    None
-}
-
-/// The list is no set's any more: what is in the set is the kernel's for good, and a wait costs what the kernel's does.
-pub fn drops_list(list: &mut Locked) {
-    for fd in list.numbers.all() {
-        if let Some(set) = fdtable::set(fd) {
-            let (list, mixed) = (None, true);
-            fdtable::set_made(fd, Some(fdtable::Set { list, mixed, ..set }));
-        }
-    }
-    list.leave();
+/// The new set `fd`, with its list: from its first moment, for a thread that waits is counted there before another one
+/// adds a pipe. `None`: there is no place.
+fn with_list(me: &Caller, fd: usize, generation: u32) -> Option<fdtable::Set> {
+    let takes = |i: &usize| {
+        lock(me, *i).is_some_and(|mut l| l.numbers.one().is_none() && l.numbers.add(fd))
+    };
+    Some(fdtable::Set {
+        list: (0..SETS).find(takes)?,
+        mixed: false,
+        generation,
+    })
 }
 
 /// Set `fd`, if it is one, is about to be reached in another way than by its number and these calls.
@@ -509,7 +413,7 @@ pub fn leaves(fd: usize) {
         return;
     }
     match (owned(fd), io::me()) {
-        (Some(Some(i)), Some(me)) => {
+        (Some(i), Some(me)) => {
             if let Some(mut list) = lock_for(&me, i, fd) {
                 list.give_up(&me);
             }
@@ -524,8 +428,8 @@ pub fn leaves(fd: usize) {
 /// LINUX epoll(7), Q6: the registration ends with the last descriptor of the open file.
 pub fn closes(fd: usize) {
     if let Some(set) = fdtable::set(fd) {
-        if let (Some(i), Some(me)) = (set.list, io::me())
-            && let Some(mut list) = lock_for(&me, i, fd)
+        if let Some(me) = io::me()
+            && let Some(mut list) = lock_for(&me, set.list, fd)
         {
             list.numbers.drop(fd);
             if list.numbers.one().is_some() {
@@ -569,18 +473,13 @@ pub fn enter_child() {
         return;
     }
     family::enter_child();
-    SLEEPERS.store(0, Relaxed);
-    for set in &ALL {
-        set.owner.store(0, Relaxed);
-        // SAFETY: nobody else is there.
-        unsafe { &mut *set.list.get() }.enter_child();
-    }
+    set_lock::enter_child();
 }
 
 /// Before an exec that set `fd` survives: the new image knows it by its number alone.
 pub fn leave_image(fd: usize, set: fdtable::Set) {
     let Some(me) = io::me() else { return };
-    if let Some(mut list) = set.list.and_then(|i| lock_for(&me, i, fd)) {
+    if let Some(mut list) = lock_for(&me, set.list, fd) {
         // A vfork child's descriptors are not the table's, and the list is its parent's.
         for e in list.all() {
             let end = fdtable::ask_kernel(e.fd as usize);

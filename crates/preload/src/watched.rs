@@ -5,8 +5,7 @@
 //!   --> it gets a channel, and its registration goes on the set's list (sets.rs)
 //! ```
 //! Invariant: what is remembered is what the kernel's set has; an end of which that is not sure stays the kernel's. No end in a
-//! set gets a channel while a call sleeps that may wait for it: nobody has counted that call. So a process with a second
-//! thread remembers nothing.
+//! set gets a channel while a call sleeps that may wait for it: so a process with a second thread remembers nothing.
 //! Not here: registrations of ends that have a channel (registration.rs), calls at cold ends (cold.rs).
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
@@ -14,12 +13,10 @@ use crate::sets::{ADD, DEL, MOD};
 use crate::{access, cold, exec, fdtable, io, sets, tls};
 use byway_pipe::reason::Reason;
 use byway_sys::errno::failed;
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// In `Frame::kind`.
 pub const CHANGED: usize = 31;
-pub const SLEPT: usize = 32;
 
 /// What is remembered of a descriptor.
 struct Place {
@@ -42,11 +39,6 @@ static PLACES: [Place; fdtable::FDS] = [const {
 
 /// Those of which something is remembered.
 static WATCHED: Bits = Bits::new();
-
-/// Whether this process has remembered any.
-pub fn any() -> bool {
-    WATCHED.any()
-}
 
 fn set_of(fd: usize) -> u32 {
     match WATCHED.has(fd) {
@@ -74,7 +66,13 @@ pub fn changes(f: &mut Frame) -> u32 {
         MOD => now == set + 1,
         _ => false,
     };
-    if !fits || fd >= fdtable::FDS || io::THREADS.load(Relaxed) || !access::allowed(at, 12, false) {
+    let is_counted = fdtable::set(set as usize).is_some();
+    if !fits
+        || !is_counted
+        || fd >= fdtable::FDS
+        || io::THREADS.load(Relaxed)
+        || !access::allowed(at, 12, false)
+    {
         is_unsure(fd);
         return RUN;
     }
@@ -106,16 +104,6 @@ pub fn is_unsure(fd: usize) {
         WATCHED.add(fd);
         cold::stays_kernels(fd);
     }
-}
-
-/// A call that waits for a set begins, or ends: whatever comes over it gives no end a channel.
-pub fn sleeps(f: &mut Frame) -> u32 {
-    f.want = tls::get().waits_in.replace(u32::MAX) as usize;
-    io::own(f, SLEPT)
-}
-pub fn slept(f: &Frame) -> u32 {
-    tls::get().waits_in.set(f.want as u32);
-    DONE
 }
 
 /// Whether the cold end `fd` must wait for its channel: it is in a set, and this is a handler over a call that waits.
@@ -150,13 +138,6 @@ pub fn joins(fd: usize) {
     if set == UNSURE || !sets::joins(set as usize - 1, fd, events, data) {
         exec::give_up(fd, Reason::Readiness, false);
     }
-}
-
-/// Whether `set` has any that are remembered.
-pub fn has_any(set: usize) -> bool {
-    let any = Cell::new(false);
-    WATCHED.each(|k| any.set(any.get() || set_of(k) == set as u32 + 1));
-    any.get()
 }
 
 /// Others may have these sockets, or wait for their sets, from now on.
