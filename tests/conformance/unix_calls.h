@@ -144,8 +144,10 @@ static void both_connected(int v[2], int i) { /* SOCK_DGRAM by name: each end is
 static void unnames(const address *a) {
     if (mode_is("path")) unlink(a->un.sun_path);
 }
+static int receive_buffer; /* of the listener, and so of those that it accepts, if not 0 */
 static int listens(address *a, socklen_t *n) {
     int l = socket(family(), type(), 0);
+    if (receive_buffer) IS(setsockopt(l, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer), 0);
     *n = name(a, 0);
     unnames(a); /* of a process with this one's number, which was killed */
     CHECK(l >= 0 && !bind(l, &a->any, *n) && !listen(l, LINKS), "bind and listen");

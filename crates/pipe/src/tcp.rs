@@ -175,13 +175,8 @@ fn is_before(n: u64, ch: &Channel) -> bool {
 /// After a thread that died while it handed back, of which `out` is a descriptor of the end that writes, and `fd` one of the
 /// end that reads: whether it had sent the ring's bytes.
 pub(crate) fn has_sent(ch: &Channel, out: Option<usize>, fd: Option<usize>) -> bool {
-    let ever = match (out, fd) {
-        (Some(out), _) => tcp::written(out),
-        // The end of the stream counts as one.
-        (None, Some(fd)) => {
-            tcp::taken(fd).map(|n| (n + file::fionread(fd) as u64).saturating_sub(1))
-        }
-        _ => None,
-    };
+    // The end of the stream counts as one.
+    let received = |fd| Some((tcp::taken(fd)? + file::fionread(fd) as u64).saturating_sub(1));
+    let ever = out.and_then(tcp::written).or_else(|| fd.and_then(received));
     ever.is_none_or(|n| n as u32 != ch.facts.0.size.load(Relaxed))
 }

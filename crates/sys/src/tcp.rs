@@ -99,9 +99,11 @@ pub fn is_untracked(fd: usize, family: usize) -> bool {
 }
 
 /// Of struct tcp_info, the counts of bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Info {
     pub received: u64,
+    /// Acknowledged; at the end that has connected also its SYN.
+    acknowledged: u64,
     sent: u64,
     sent_again: u64,
     /// Written, and not sent yet.
@@ -118,6 +120,7 @@ impl Info {
         let long = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
         Some(Info {
             received: long(32),
+            acknowledged: long(30),
             waiting: words[36],
             sent: long(50),
             sent_again: long(52),
@@ -132,10 +135,25 @@ impl Info {
     }
 }
 
-/// Bytes that were ever written to `fd`; `None`: some were sent twice, and the kernel does not say.
+/// Bytes that were ever written to `fd`; `None`: the kernel does not say. Nobody writes meanwhile.
+///
+/// LINUX tcp_retransmit_skb: what is sent again counts as that before it is sent, and as sent only if it is. So where any was,
+/// what is acknowledged and what is not must come to as much.
 pub fn written(fd: usize) -> Option<u64> {
-    let info = Info::now(fd)?;
-    (info.sent_again == 0).then_some(info.sent + u64::from(info.waiting))
+    const TRIES: u32 = 16;
+    for _ in 0..TRIES {
+        let info = Info::now(fd)?;
+        let all = (info.sent + u64::from(info.waiting)).checked_sub(info.sent_again)?;
+        if info.sent_again == 0 {
+            return Some(all);
+        }
+        let waits = socket::unread(fd) as u64;
+        if Info::now(fd)? == info {
+            let counted = info.acknowledged.checked_add(waits)?;
+            return (counted == all || counted == all + 1).then_some(all);
+        }
+    }
+    None
 }
 
 /// Bytes that were ever read from `fd`, at least: those that come meanwhile may count as not read.
