@@ -41,6 +41,29 @@ static void peek(void) {
     IS(gets(10, MSG_PEEK), 0);
     IS(gets(10, 0), 0);
 }
+/* What a peek shows is what the next read takes, whatever a writer does meanwhile; the end is shown behind all. */
+static void peek_beside_a_writer(void) {
+    enum { ALL_OF_IT = 2 << 20 };
+    long shown, step = 1, came = 0;
+    meet();
+    ask(sends, ALL_OF_IT);
+    while (came < ALL_OF_IT) {
+        while ((shown = gets(step, MSG_PEEK | MSG_DONTWAIT)) < 0) IS(errno, EAGAIN);
+        CHECK(shown, "the end is shown too early");
+        same(B, shown, here->in);
+        takes(step % 3 ? shown : 1 + shown / 2);
+        came += step % 3 ? shown : 1 + shown / 2;
+        step = step * 7 % 50021;
+    }
+    answer();
+    ask(sends, 5);
+    while (gets(10, MSG_PEEK | MSG_DONTWAIT) != 5) sleep_ms(1);
+    answer();
+    peer_exits();
+    IS(gets(10, MSG_PEEK | MSG_DONTWAIT), 5);
+    takes(5);
+    IS(gets(10, MSG_PEEK | MSG_DONTWAIT), 0);
+}
 /* A peek that waits wakes with the first byte, leaves it, and so does each of several. */
 static long peeks(long n) {
     static _Thread_local char b[64];
@@ -472,7 +495,7 @@ static void asynchronous(void) {
     TELL(sends, HOT / 4, 0);
     takes(HOT / 4);
 }
-UNIX_MAIN(T(peek), T(peek_waits), T(peek_by_message), T(peek_offset), T(wait_all), T(wait_all_by_message),
+UNIX_MAIN(T(peek), T(peek_beside_a_writer), T(peek_waits), T(peek_by_message), T(peek_offset), T(wait_all), T(wait_all_by_message),
           T(wait_all_and_a_signal), T(wait_all_to_the_end), T(dont_wait), T(flags_without_meaning), T(out_of_band), T(passed_over),
           T(receive_timeout), T(timeout_and_a_signal), T(send_timeout), T(timeouts_are_shared), T(buffer_sizes), T(low_water),
           T(counts), T(non_blocking), T(asynchronous))

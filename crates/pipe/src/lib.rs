@@ -40,6 +40,7 @@ pub mod mode;
 pub mod opening;
 pub mod outsider;
 pub mod pass_through;
+pub mod peek;
 pub mod peer;
 pub mod policy;
 pub mod read;

@@ -11,14 +11,15 @@ use crate::give_up::{passes_descriptors, suspends};
 use crate::{access, attach, cold, exec, fdtable, io, pins, unmatched};
 use byway_mem::layout::flags::NO_UNIX;
 use byway_pipe::channel::Channel;
-use byway_pipe::copy::Iov;
+use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::peek::{self, Peek};
 use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, birth, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
 use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
-    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, Message, POLLRDHUP, SO_ERROR,
-    SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, Message, POLLRDHUP,
+    SO_ERROR, SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, tcp};
@@ -26,7 +27,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Flags that a ring obeys.
 const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL;
-const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC;
+const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC | MSG_PEEK;
 /// An int of flags.
 const FLAGS: usize = u32::MAX as usize;
 
@@ -79,7 +80,13 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         Ok(slot) => slot,
         Err(does) => return Some(does),
     };
-    let Some(i) = slot.filter(|_| carried) else {
+    let peeks = !writes && f.flags & MSG_PEEK != 0;
+    if let Some(i) = slot.filter(|_| carried && peeks)
+        && let Some(does) = peek(f, i)
+    {
+        return Some(does);
+    }
+    let Some(i) = slot.filter(|_| carried && !peeks) else {
         let does = suspends(f, &[0]);
         let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));
         if f.nr == nr::SENDMSG {
@@ -100,6 +107,37 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         answers(f);
     }
     Some(does)
+}
+
+/// A look at what slot `i` has next; `None`: it waits, or the ring alone cannot tell.
+fn peek(f: &mut Frame, i: usize) -> Option<u32> {
+    let me = io::me()?;
+    let ch = Channel::at(me.domain, i)?;
+    loop {
+        let at = Buffers::new(&f.iov[..f.vectors]);
+        let lengths = f.iov[..f.vectors].iter().map(|v| v.len);
+        let want = lengths.fold(0, usize::saturating_add);
+        match peek::peek(&me, ch, at, want) {
+            Peek::Bytes(n) => {
+                f.result = n as isize;
+                if f.nr == nr::RECVMSG {
+                    answers(f);
+                }
+                return Some(DONE);
+            }
+            Peek::Nothing if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.args[0]) => {}
+            _ => return None,
+        }
+        let mut now = f.args;
+        now[if f.nr == nr::RECVMSG { 2 } else { 3 }] |= MSG_DONTWAIT;
+        let [fd, at, b, c, d, e] = now;
+        // SAFETY: the caller's own call; the kernel checks the addresses.
+        f.result = unsafe { call6(f.nr, fd, at, b, c, d, e) };
+        // The end of the stream comes behind what the ring has by now.
+        if f.result > 0 || peek::is_empty(ch) {
+            return Some(DONE);
+        }
+    }
 }
 
 /// The buffer of sendto or recvfrom. False: it is not carried.

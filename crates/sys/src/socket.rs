@@ -17,6 +17,7 @@ pub const SOCK_STREAM: usize = 1;
 pub const SOCK_TYPE: usize = 0xf;
 pub const SOL_SOCKET: usize = 1;
 pub const MSG_OOB: usize = 1;
+pub const MSG_PEEK: usize = 2;
 pub const MSG_DONTWAIT: usize = 0x40;
 pub const MSG_NOSIGNAL: usize = 0x4000;
 pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
