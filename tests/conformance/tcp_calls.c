@@ -309,6 +309,28 @@ static void dissolved(void) {
     close(here->fd);
     heats_both(fd, c);
 }
+/* The other end is killed with bytes unread, so what waits in its send queue is lost: nothing comes from behind the gap. */
+static void is_cut(void) {
+    static unsigned char b[HOT];
+    ssize_t k;
+    receive_buffer = 4096;
+    joins(1);
+    for (int i = 0; i < 60; i++) {
+        TELL(sends, 1, 0);
+        takes(1);
+    }
+    sends(3);
+    shows();
+    for (int i = 0; i < 200; i++) TELL(whole, 700, 700);
+    kill_peer();
+    UNTIL(shows() & POLLERR);
+    while ((k = read(here->fd, b, sizeof b)) > 0) {
+        same(b, k, here->in);
+        here->in += k;
+    }
+    CHECK(k < 0 && errno == ECONNRESET, "a reset must be told, and read gave %zd", k);
+    for (int i = 0; i < 3; i++) IS(read(here->fd, b, sizeof b), 0);
+}
 /* A connection of one socket with itself. */
 static void with_itself(void) {
     address a;
@@ -336,4 +358,4 @@ static void much(void) {
 }
 UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork),
           T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(without_waiting), T(refused), T(dissolved),
-          T(with_itself), T(much))
+          T(is_cut), T(with_itself), T(much))

@@ -144,10 +144,15 @@ static void both_connected(int v[2], int i) { /* SOCK_DGRAM by name: each end is
 static void unnames(const address *a) {
     if (mode_is("path")) unlink(a->un.sun_path);
 }
-static int receive_buffer; /* of the listener, and so of those that it accepts, if not 0 */
+/* Bytes that a receive buffer takes, if that is not the kernel's choice: few go under way at once. */
+static int receive_buffer;
+static int makes(void) {
+    int s = socket(family(), type(), 0);
+    if (receive_buffer) IS(setsockopt(s, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer), 0);
+    return s;
+}
 static int listens(address *a, socklen_t *n) {
-    int l = socket(family(), type(), 0);
-    if (receive_buffer) IS(setsockopt(l, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer), 0);
+    int l = makes();
     *n = name(a, 0);
     unnames(a); /* of a process with this one's number, which was killed */
     CHECK(l >= 0 && !bind(l, &a->any, *n) && !listen(l, LINKS), "bind and listen");
@@ -160,7 +165,7 @@ static void no_delay_of_writes(int fd) {
     if (is_tcp()) IS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
 }
 static int calls(const address *a, socklen_t n) {
-    int s = socket(family(), type(), 0);
+    int s = makes();
     CHECK(s >= 0 && !connect(s, (void *)a, n), "connect");
     return s;
 }

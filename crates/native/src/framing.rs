@@ -272,7 +272,7 @@ pub fn from_kernel<'a>(
     let want = v.iter().map(|v| v.len).sum();
     let n = match read::drain(me, ch, fd, Buffers::new(&v), want, h.position(), m) {
         Drained::Bytes(n) => n,
-        Drained::Failed(e) => return Pulled::Failed(e),
+        Drained::Failed(e) | Drained::Cut(e) => return Pulled::Failed(e),
         Drained::Empty | Drained::Changed | Drained::UnderWay => return Pulled::Nothing,
     };
     let Some(head) = RecordHead::from_bytes(head).filter(|x| HEAD + x.len == n) else {

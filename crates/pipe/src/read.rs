@@ -341,6 +341,13 @@ impl<'a> Reading<'a, '_> {
         match drain(me, ch, fd, *self.at, self.rest(), see.r(), see.m) {
             Drained::Bytes(k) => return self.got(k),
             Drained::Failed(e) => return self.end(Step::Done(e)),
+            Drained::Cut(e) => {
+                handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
+                if *self.done > 0 && failed(e) {
+                    socket::keeps_cut(ch);
+                }
+                return self.end(Step::Done(e));
+            }
             Drained::Empty => return AGAIN_NOW,
             Drained::UnderWay => {
                 tcp::awaits(me, ch, fd);
@@ -447,6 +454,8 @@ pub enum Drained {
     Changed,
     /// Bytes of it are on their way to it.
     UnderWay,
+    /// Bytes of it never come, and so none behind them: the end, or the error that tells of it.
+    Cut(Ret),
     Failed(Ret),
 }
 
@@ -476,7 +485,10 @@ pub fn drain(
     let n = at.take_vectors(want, &mut v);
     // SAFETY: the kernel checks the caller's addresses itself.
     let got = unsafe { ch.lane(fd).read_now(&v[..n]) };
-    let out = if got == 0 && ch.is_tcp() {
+    let is_over = matches!(got, 0 | ECONNRESET) && ch.is_tcp();
+    let out = if is_over && tcp::is_cut(ch, fd) {
+        Drained::Cut(got)
+    } else if got == 0 && ch.is_tcp() {
         // The end of the stream: nothing is under way.
         ch.clear_chunk(m);
         Drained::Empty
@@ -501,7 +513,7 @@ pub fn drain(
 /// A read of `want` bytes has brought `got` of the chunk `m`, which are counted: whether that was all of it.
 fn took(ch: &Channel, m: Chunk, got: Ret, want: usize) {
     let all = match ch.is_tcp() {
-        true => got == 0 || ch.facts.0.lane.load(Relaxed) == 0,
+        true => ch.facts.0.lane.load(Relaxed) == 0,
         // LINUX pipe_read, unix_stream_read_generic: a short read found nothing more.
         false => (got as usize) < want,
     };

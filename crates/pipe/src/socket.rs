@@ -194,8 +194,11 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
                 file::close(out);
                 break;
             }
-            if socket::is_peer_gone(fd) && refills(ch, ch.lane(fd), ring, r, n) {
-                break;
+            if socket::is_peer_gone(fd) {
+                let is_cut = ch.is_tcp() && tcp::is_cut(ch, fd);
+                if is_cut || refills(ch, ch.lane(fd), ring, r, n) {
+                    break;
+                }
             }
             // Too many descriptors, or a participant that has none of its own yet: it will.
             process::nap(1000);
@@ -297,6 +300,11 @@ pub(crate) fn keeps_reset(ch: &Channel, t: Tail, r: u64) -> bool {
         ch.facts.0.full.store(RESET, Relaxed);
     }
     has
+}
+
+/// Of a channel that is read, and that has ended with an error: the call that met it has bytes, and the next one tells.
+pub(crate) fn keeps_cut(ch: &Channel) {
+    ch.facts.0.full.store(RESET, Relaxed);
 }
 
 /// Whether that is to be told of `ch`, which is read.

@@ -156,6 +156,13 @@ pub(crate) fn are_under_way(ch: &Channel, fd: usize) -> bool {
     tcp::taken(fd).is_none_or(|read| is_before(read, ch))
 }
 
+/// Of a lane that `fd` reads: whether bytes of its chunk never come. So what the ring has behind them must not come either.
+///
+/// LINUX tcp_close: an end that was killed with bytes unread resets the connection, and what waits in its send queue is lost.
+pub(crate) fn is_cut(ch: &Channel, fd: usize) -> bool {
+    tcp::came_at_most(fd).is_some_and(|came| is_before(came, ch))
+}
+
 /// Makes the channel the kernel's until they have come.
 pub(crate) fn awaits(me: &Caller, ch: &Channel, fd: usize) {
     handback::hand_back(me, ch, fd, false, Reason::Cold);

@@ -104,6 +104,8 @@ pub struct Info {
     pub received: u64,
     /// Acknowledged; at the end that has connected also its SYN.
     acknowledged: u64,
+    /// Nothing comes or goes any more.
+    is_over: bool,
     sent: u64,
     sent_again: u64,
     /// Written, and not sent yet.
@@ -118,7 +120,9 @@ impl Info {
     pub fn of(words: &[u32]) -> Option<Info> {
         let words = words.get(..Info::WORDS)?;
         let long = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
+        const TCP_CLOSE: u8 = 7;
         Some(Info {
+            is_over: words[0] as u8 == TCP_CLOSE,
             received: long(32),
             acknowledged: long(30),
             waiting: words[36],
@@ -160,6 +164,14 @@ pub fn written(fd: usize) -> Option<u64> {
 pub fn taken(fd: usize) -> Option<u64> {
     let received = Info::now(fd)?.received;
     Some(received.saturating_sub(file::fionread(fd) as u64))
+}
+
+/// Bytes that have ever come to `fd`, of which no more will; `None`: that is not so, or the kernel does not say.
+///
+/// LINUX tcp_reset: what had come by then can be read still.
+pub fn came_at_most(fd: usize) -> Option<u64> {
+    let info = Info::now(fd)?;
+    info.is_over.then_some(info.received)
 }
 
 /// Whether no process has the other end of TCP socket `fd`, which has ended its own direction.
