@@ -279,15 +279,17 @@ pub fn is_reset(ch: &Channel, fd: usize) -> bool {
     is_reset_kept(ch) || has_unread(ch) && socket::is_peer_gone(fd)
 }
 
-/// The same, and now somebody is told.
+/// The same, and now somebody is told. Told once: a write that comes later is the kernel's, which refuses it.
 pub fn takes_reset(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let reset = is_reset(ch, fd);
-    if reset {
+    if reset || !ch.tail().closed() && socket::is_peer_gone(fd) {
         handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
         ch.keep_closed();
+        forgets_reset(ch);
+    }
+    if reset {
         // The kernel's word for bytes of the lane is the same.
         socket::take_error(fd);
-        forgets_reset(ch);
     }
     reset
 }
