@@ -1,6 +1,8 @@
-/* Checks: N rounds (argument, default 200) of two processes that use a hot UNIX connection in both directions; one of them is
- * SIGKILLed at any moment. The survivor reads all that the dead had written completely, perhaps more of its
- * stream, and nothing else; its own writes end with EPIPE or ECONNRESET. Does not check: stops, both killed. */
+/* Checks: two processes use a connection in both directions, and one of them is SIGKILLed at any moment. The survivor reads all
+ * that the dead had written completely, perhaps more of its stream, and nothing else; its own writes end with EPIPE or
+ * ECONNRESET.
+ *   unix_kill [CASE[/MODE]] [KILLS [SEED]]      KILLS (200) are shared by the modes; of one mode named, it has them all
+ * Does not check: stops, both killed. */
 #define MODES "pair", "path", "abstract", "tcp", "tcp6", "seq-pair"
 #include "unix_calls.h"
 /* What a process has written completely, and what it has begun. */
@@ -48,7 +50,7 @@ static long runs(long side) {
     return here->in;
 }
 static long set_longest(long n) { return longest = n; }
-static int rounds = 200;
+static int rounds = 200, young;
 static void one_round(int i) {
     static const long sizes[] = {100, 4096, 10000, 60000};
     struct tally *dead;
@@ -56,7 +58,10 @@ static void one_round(int i) {
     here = links;
     /* A small one leaves bytes under way. */
     receive_buffer = i % 3 ? 0 : 16384;
-    meet();
+    if (young)
+        joins(1);
+    else
+        meet();
     set_longest(sizes[next() % 4]);
     tell(set_longest, longest);
     tallies[0] = (struct tally){here->out, here->out};
@@ -93,10 +98,15 @@ static void one_round(int i) {
 }
 static void kills(void) {
     tallies = shared(4096);
-    for (int i = 0; i < rounds / MODE_COUNT; i++) {
+    for (int i = 0; i < rounds; i++) {
         alarm(20);
         one_round(i);
     }
+}
+/* The same of connections that have carried nothing yet: some die while the two ends find each other. */
+static void kills_young(void) {
+    young = 1;
+    kills();
 }
 /* Two processes write records by one end, and one of them is killed; the reader waits by epoll, by edge. Every record comes that
  * was written, whole and in its writer's order. */
@@ -127,7 +137,7 @@ static long reads_by_edge(long none) {
 static void one_of_two_writers(void) {
     tallies = shared(4096);
     uint64_t *seen = (uint64_t *)(tallies + 4), *done = seen + 2;
-    for (int i = 0; i < rounds / 10 / MODE_COUNT + 1; i++) {
+    for (int i = 0; i < rounds / 10 + 1; i++) {
         pid_t c[2];
         volatile int *stop = (volatile int *)(seen + 4);
         alarm(20);
@@ -163,8 +173,12 @@ static void one_of_two_writers(void) {
     }
 }
 int main(int c, char **v) {
-    if (c > 1 && atoi(v[1]) > 0) rounds = atoi(v[1]);
-    static const struct test t[] = {T(kills), T(one_of_two_writers), {0}};
+    static const struct test t[] = {T(kills), T(kills_young), T(one_of_two_writers), {0}};
+    const char *only = c > 1 && !atoi(v[1]) ? v[1] : 0;
+    int i = only ? 2 : 1;
+    if (c > i && atoi(v[i]) > 0) rounds = atoi(v[i]);
+    if (c > i + 1 && atoi(v[i + 1]) > 0) seed = atoi(v[i + 1]);
+    if (!only || !strchr(only, '/')) rounds /= MODE_COUNT;
     sea_init();
-    return run_all(t, 0);
+    return run_all(t, only);
 }
