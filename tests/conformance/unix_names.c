@@ -413,6 +413,57 @@ static void a_handler(void) {
     forgets();
 }
 /* Many at a time, of which each becomes hot. */
+/* An end whose own writes are the kernel's for good before it knows the other end: by many buffers, or by shutdown(2). What it
+ * reads it is told of all the same, by read or by a set. */
+static void writes_left_to_kernel(void) {
+    volatile int *stage = shared(4096);
+    enum { PIECES = 140, SIZE_OF = 300, TURNS = 3 };
+    for (int how = 0; how < 4; how++) {
+        *stage = 0;
+        named();
+        pid_t c = child();
+        if (!c) {
+            int s = calls(&A, SIZE);
+            no_delay_of_writes(s);
+            for (int turn = 0; turn < TURNS; turn++) {
+                UNTIL(*stage == 2 * turn + 1);
+                for (int i = turn * PIECES; i < (turn + 1) * PIECES; i++) IS(write(s, at(i * SIZE_OF), SIZE_OF), SIZE_OF);
+                *stage = 2 * turn + 2;
+            }
+            UNTIL(*stage == 2 * TURNS + 1);
+            _exit(0);
+        }
+        int fd = accepts(), e = how & 2 ? set_of(fd, EPOLLIN) : -1;
+        for (int i = 0; i < 70; i++) IS(write(fd, "x", 1), 1);
+        if (how & 1) {
+            struct iovec v[20];
+            for (int i = 0; i < 20; i++) v[i] = (struct iovec){"y", 1};
+            for (int i = 0; i < 2; i++) IS(writev(fd, v, 20), 20);
+            IS(write(fd, "z", 1), 1);
+        } else {
+            IS(shutdown(fd, SHUT_WR), 0);
+            FAILS(send(fd, "z", 1, MSG_NOSIGNAL), EPIPE);
+        }
+        for (long had = 0, turn = 0; turn < TURNS; turn++) {
+            *stage = 2 * turn + 1;
+            UNTIL(*stage == 2 * turn + 2); /* nobody reads meanwhile */
+            while (had < (turn + 1) * PIECES * SIZE_OF) {
+                unsigned char b[5000];
+                struct epoll_event v;
+                if (e >= 0) IS(epoll_wait(e, &v, 1, -1), 1);
+                ssize_t k = read(fd, b, sizeof b);
+                CHECK(k > 0, "read gave %zd", k);
+                same(b, k, had);
+                had += k;
+            }
+        }
+        *stage = 2 * TURNS + 1;
+        close(e);
+        close(fd);
+        REAP0(c);
+        forgets();
+    }
+}
 static void many(void) {
     enum { N = 60 };
     int fds[N];
@@ -429,5 +480,5 @@ static void many(void) {
     for (int i = 0; i < N; i++) close(fds[i]);
     forgets();
 }
-UNIX_MAIN(T(short_ones), T(grows), T(a_sleeping_reader), T(two_readers), T(waiters), T(added_to_a_waiter), T(added_before), T(served_by_a_child),
+UNIX_MAIN(T(short_ones), T(grows), T(writes_left_to_kernel), T(a_sleeping_reader), T(two_readers), T(waiters), T(added_to_a_waiter), T(added_before), T(served_by_a_child),
           T(shared_by_two), T(before_accept), T(by_two_numbers), T(passed_on), T(given_to_a_program), T(credentials), T(a_handler), T(many))

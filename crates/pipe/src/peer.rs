@@ -60,6 +60,12 @@ pub fn has_outsider(ch: &Channel) {
     ch.writer.0.unmatched_calls.fetch_or(OUTSIDER, SeqCst);
 }
 
+/// Whether both directions of the unmatched end that writes to `ch` are the kernel's for good. One that cannot be written to any
+/// more, or whose writes a ring does not take, may read from a ring yet.
+pub fn is_kernels(ch: &Channel) -> bool {
+    ch.is_kernels() && ch.writer.0.unmatched_calls.load(Relaxed) & OUTSIDER != 0
+}
+
 /// The end that writes to `ch` comes into being. Calls that are still counted are of threads that have not seen the end of
 /// the one before.
 pub(crate) fn begins(ch: &Channel) {

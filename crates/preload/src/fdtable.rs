@@ -381,16 +381,20 @@ fn name(end: Endpoint) {
 /// descriptor do. False: that is so of one of two channels only.
 pub fn leave(fd: usize, i: usize) -> bool {
     let before = CLOSES.load(Relaxed);
-    let for_good = |i: usize| {
-        let ch = attach::domain().and_then(|d| Channel::at(d, i));
-        ch.is_some_and(|ch| ch.is_kernels() && !ch.is_fifo())
-    };
     let Some(e) = TABLE.get(fd as u32 as usize) else {
         return false;
     };
     let now = e.load(Relaxed);
-    let left =
-        Endpoint::of(now).is_some_and(|e| e.slots().any(|s| s == i) && e.slots().all(for_good));
+    let left = Endpoint::of(now).is_some_and(|end| {
+        let for_good = |i: usize| {
+            let ch = attach::domain().and_then(|d| Channel::at(d, i));
+            ch.is_some_and(|ch| match end.unmatched() {
+                Some(_) => peer::is_kernels(ch),
+                None => ch.is_kernels() && !ch.is_fifo(),
+            })
+        };
+        end.slots().any(|s| s == i) && end.slots().all(for_good)
+    });
     // Not one that another thread has closed and opened again meanwhile.
     let same = || CLOSES.load(Relaxed) == before;
     left && same() && e.compare_exchange(now, PLAIN, Relaxed, Relaxed).is_ok()

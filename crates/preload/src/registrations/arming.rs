@@ -7,6 +7,7 @@
 use super::{List, Shares};
 use crate::{asked, exec, sets, unmatched};
 use byway_pipe::channel::Channel;
+use byway_pipe::peer;
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{self, Sight};
 use byway_pipe::reason::Reason;
@@ -86,8 +87,11 @@ impl List {
     pub fn arm_all(&mut self, me: &Caller, asked: bool) -> bool {
         for k in (0..self.hot).rev() {
             let e = self.all()[k];
-            // Of one that is unmatched that is so of both directions, or of none.
-            if Channel::at(me.domain, e.slot as usize).is_none_or(Channel::is_kernels) {
+            let is_kernels = |ch: &Channel| match e.unmatched {
+                true => peer::is_kernels(ch),
+                false => ch.is_kernels(),
+            };
+            if Channel::at(me.domain, e.slot as usize).is_none_or(is_kernels) {
                 self.drops(me, k);
             } else if !self.arm(me, k, asked) {
                 if self.waiters == 0 {
