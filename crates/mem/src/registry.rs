@@ -103,6 +103,21 @@ pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
     None
 }
 
+/// As [`claim`], among the first `most` slots, or those of them that are made; no more are made once so many are.
+///
+/// Where all are taken, those of objects that are gone may be freed. To find them takes long, so one refusal of 128 asks for it.
+pub fn claim_below(d: Domain, dev: u64, ino: u64, most: usize) -> Option<usize> {
+    if d.channels_made() < most {
+        return claim(d, dev, ino);
+    }
+    let free = |&i: &usize| i < most && key(d, i).is_some_and(|k| k.claim(dev));
+    let found = home(ino).chain(more(d)).find(free);
+    if found.is_none() && ino.is_multiple_of(128) {
+        d.header().collect.store(1, Relaxed);
+    }
+    found
+}
+
 /// Whether the domain has had a channel. If not, none of the caller's descriptors is one's: a descriptor comes from this
 /// process or from another by a call of the kernel's, and what the other did before comes before.
 pub fn had_any(d: &Domain) -> bool {

@@ -16,7 +16,10 @@ const KERNEL: usize = 65536;
 /// The two channels of a connection of stream sockets, `one` and `other`, whose send buffers are the kernel's. False: it
 /// stays the kernel's.
 pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
-    let born = |from, to: Ident| direction_born(d, Holders::Unix, from, (to.ino, 0), run);
+    let born = |from: Ident, to: Ident| {
+        let slot = |from: Ident| registry::claim(d, from.dev, from.ino);
+        direction_born(d, Holders::Unix, from, slot, (to.ino, 0), run)
+    };
     let Some(i) = born(one, other) else {
         return false;
     };
@@ -31,24 +34,24 @@ pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
 /// it stays the kernel's.
 pub fn end_born(d: Domain, kind: Holders, end: Ident, run: u32) -> Option<usize> {
     // There may be many that are never worth a ring: pipes have what is left.
-    if d.channels_made() > CHANNELS_MOST / 2 {
-        return None;
-    }
-    direction_born(d, kind, end, (0, peer::WORTH), run)
+    let slot = |end: Ident| registry::claim_below(d, end.dev, end.ino, CHANNELS_MOST / 2);
+    direction_born(d, kind, end, slot, (0, peer::WORTH), run)
 }
 
-/// The channel that end `from` writes to: of a socket of that `kind`, whose other end is `to`, and a ring worth so many writes.
+/// The channel that end `from` writes to, in a slot that `claim` finds: of a socket of that `kind`, whose other end is `to`, and
+/// a ring worth so many writes.
 fn direction_born(
     d: Domain,
     kind: Holders,
     from: Ident,
+    claim: impl FnOnce(Ident) -> Option<usize>,
     (to, worth): (u64, u32),
     run: u32,
 ) -> Option<usize> {
     if let Some(old) = registry::find(d, from.dev, from.ino) {
         registry::release(d, old);
     }
-    let i = registry::claim(d, from.dev, from.ino)?;
+    let i = claim(from)?;
     let ch = Channel::at(d, i)?;
     ch.reset(0);
     ch.facts.0.run.store(run, Relaxed);
