@@ -9,12 +9,12 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
-use crate::{access, attach, cold, exec, fdtable, io, sets, watched};
+use crate::{access, attach, cold, exec, fdtable, io, message, sets, watched};
 use byway_mem::layout::flags::{NO_TCP, NO_UNIX};
 use byway_pipe::channel::Channel;
 use byway_pipe::peer;
 use byway_pipe::reason::Reason;
-use byway_sys::errno::{EINPROGRESS, failed};
+use byway_sys::errno::{ECONNRESET, EINPROGRESS, failed};
 use byway_sys::{socket, tcp};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -193,9 +193,14 @@ pub fn side(f: &mut Frame, end: Endpoint, writes: bool) -> Result<Option<usize>,
 }
 
 /// After that call.
-pub fn has_read(f: &Frame) -> u32 {
+pub fn has_read(f: &mut Frame) -> u32 {
     if io::is_made_here(f.want) {
         leaves(f.chan);
+    }
+    // It may have been matched since, and what it wrote lie unread in a ring. The kernel may have told of a reset already.
+    let ends = matches!(f.result, 0 | ECONNRESET);
+    if ends && io::me().is_some_and(|me| message::is_reset(&me, f.args[0], true)) {
+        f.result = ECONNRESET;
     }
     DONE
 }
