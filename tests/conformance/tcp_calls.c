@@ -331,6 +331,26 @@ static void is_cut(void) {
     CHECK(k < 0 && errno == ECONNRESET, "a reset must be told, and read gave %zd", k);
     for (int i = 0; i < 3; i++) IS(read(here->fd, b, sizeof b), 0);
 }
+/* The other end is killed, and what it has sent is more than a UNIX socket takes. */
+static void from_the_dead(int buffer) {
+    enum { PIECES = 110, SIZE_OF = 1300 };
+    char c;
+    receive_buffer = buffer;
+    joins(1);
+    for (int i = 0; i < 60; i++) {
+        TELL(sends, 1, 0);
+        takes(1);
+    }
+    shows();
+    for (int i = 0; i < PIECES; i++) TELL(whole, SIZE_OF, SIZE_OF);
+    kill_peer();
+    IS(recv(here->fd, &c, 1, MSG_PEEK), 1);
+    takes(PIECES * SIZE_OF);
+    IS(read(here->fd, &c, 1), 0);
+}
+static void much_of_the_dead(void) { from_the_dead(0); }
+/* Of which most has not come yet, nor the end. */
+static void late_from_the_dead(void) { from_the_dead(4096); }
 /* A connection of one socket with itself. */
 static void with_itself(void) {
     address a;
@@ -358,4 +378,5 @@ static void much(void) {
 }
 UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork),
           T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(without_waiting), T(refused), T(dissolved),
-          T(is_cut), T(with_itself), T(much))
+          T(is_cut), T(much_of_the_dead), T(late_from_the_dead),
+          T(with_itself), T(much))

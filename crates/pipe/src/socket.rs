@@ -19,6 +19,7 @@ use crate::ring::{CLUSTER, Ring, SMALLEST};
 use crate::word::Tail;
 use crate::{Caller, lock, opening, peer, policy, tcp};
 use byway_mem::participants;
+use byway_sys::errno::EAGAIN;
 use byway_sys::socket::MSG_NOSIGNAL;
 use byway_sys::{file, process, socket};
 use core::sync::atomic::Ordering::Relaxed;
@@ -29,6 +30,9 @@ const SOON: u32 = 96;
 ///
 /// LINUX unix_writable: a writer that slept wakes when no more than a quarter is.
 const FULL: usize = 4;
+/// A chunk of TCP has no more bytes when a ring opens: where the writer is killed they must fit into the buffer of a UNIX socket,
+/// with the ring's behind them (`refills`).
+const TCP_CHUNK: u32 = 96 << 10;
 /// In `full`: the other end was killed before it had read all; the next call that can tell of it does.
 const RESET: u8 = 4;
 /// The largest ring.
@@ -89,7 +93,7 @@ fn settled(me: &Caller, ch: &Channel, fd: usize, buffer: usize) -> Option<u32> {
     let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
     let held = || match socket::unread(fd) {
         queued if queued > buffer / FULL || mixed && queued > 0 => None,
-        _ if ch.is_tcp() => tcp::held(ch, fd),
+        _ if ch.is_tcp() => tcp::held(ch, fd).filter(|held| *held <= TCP_CHUNK),
         0 => Some(0),
         _ => Some(UNCOUNTED),
     };
@@ -194,7 +198,9 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
                 file::close(out);
                 break;
             }
-            if socket::is_peer_gone(fd) {
+            // LINUX tcp(7): the end of the stream waits for room, as all bytes do, and nobody reads meanwhile.
+            let is_orphan = || ch.is_tcp() && byway_sys::tcp::is_peer_gone(fd);
+            if socket::is_peer_gone(fd) || is_orphan() {
                 let is_cut = ch.is_tcp() && tcp::is_cut(ch, fd);
                 if is_cut || refills(ch, ch.lane(fd), ring, r, n) {
                     break;
@@ -234,11 +240,22 @@ fn refills(ch: &Channel, lane: Lane, ring: Ring, r: u64, n: usize) -> bool {
         // A handler's stack may be small.
         let mut part = [0u8; 512];
         let (base, len) = (part.as_mut_ptr() as usize, part.len());
-        // SAFETY: a buffer of ours.
-        while let k @ 1.. = unsafe { lane.read_now(&[Iov { base, len }]) } {
-            let len = k as usize;
-            // SAFETY: as above.
-            unsafe { ch.lane(far).write(&[Iov { base, len }], MSG_NOSIGNAL) };
+        loop {
+            // SAFETY: a buffer of ours.
+            match unsafe { lane.read_now(&[Iov { base, len }]) } {
+                k @ 1.. => {
+                    let len = k as usize;
+                    // SAFETY: as above.
+                    unsafe { ch.lane(far).write(&[Iov { base, len }], MSG_NOSIGNAL) };
+                }
+                EAGAIN if ch.is_tcp() => {
+                    file::poll1(lane.number(), file::POLLIN, 10);
+                }
+                _ => break,
+            }
+        }
+        if ch.is_tcp() && tcp::is_cut(ch, lane.number()) {
+            return;
         }
         ch.lane(far).send(ring, r, n);
     })

@@ -237,6 +237,18 @@ fn names(path: &Path, ino: u64) -> bool {
     })
 }
 
+/// `fd` takes as much unread as the kernel allows.
+fn enlarge(fd: usize) {
+    const SO_SNDBUFFORCE: usize = 32;
+    let bytes = 4i32 << 20;
+    let at = &raw const bytes as usize;
+    // LINUX socket(7): the first needs CAP_NET_ADMIN, the second stops at wmem_max.
+    for how in [SO_SNDBUF, SO_SNDBUFFORCE] {
+        // SAFETY: an int that lives over the call.
+        unsafe { call6(nr::SETSOCKOPT, fd, SOL_SOCKET, how, at, 4, 0) };
+    }
+}
+
 /// Puts a socket in place of the one behind `fd`, of which the other end is gone, at each number that this process has
 /// for it: one that has to read what `fill` sends by a descriptor of its other end, and then the end. False: it could
 /// not be made.
@@ -252,6 +264,7 @@ pub fn replace(fd: usize, fill: impl FnOnce(usize)) -> bool {
         return false;
     }
     let [near, far] = ends.map(|end| end as usize);
+    enlarge(far);
     fill(far);
     file::close(far);
     let flags = file::fcntl(fd, file::F_GETFL, 0);
