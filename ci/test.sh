@@ -46,6 +46,7 @@ step python3 tests/identity.py "$byway"
 step python3 tests/part/part.py "$byway"
 step python3 tests/part/programs.py "$byway"
 step python3 tests/part/polled.py "$byway"
+step python3 tests/part/served.py "$byway"
 step tests/signatures.sh "$byway"
 # Nobody is worse off: limits, folders, signals, name spaces, groups (tests/harm/README.md).
 for what in cache groups limits memory programs spaces stack start terminal tool users; do

@@ -12,9 +12,12 @@ POLICY = (None, ASLEEP, "carrying never began", "its reader was slower")
 
 
 class Program:
-    """One program: its job is a line of bash over files in the current folder; `own`: how the names of its processes begin."""
+    """One program: its job is a line of bash over files in the current folder; `own`: how the names of its processes begin;
+    `packages`: where it is to be had."""
 
-    def __init__(self, name, job, version="--version", own=None, setup=None, needs=(), command=None, files=None):
+    def __init__(self, name, job, version="--version", own=None, setup=None, needs=(), command=None, files=None,
+                 packages=""):
+        self.packages = packages
         self.name, self.job, self.version, self.setup, self.files = name, job, version, setup, files or {}
         self.command = command or name
         self.needs = (self.command.split()[0], *needs)
@@ -122,7 +125,8 @@ def each(jobs, names, judge, say=sys.stdout):
             if names and job.name not in names:
                 continue
             if not job.here(box):
-                print(f"skipped {job.name}: not here", file=say, flush=True)
+                where = f": install {job.packages}" if job.packages else ""
+                print(f"skipped {job.name}: not here{where}", file=say, flush=True)
                 continue
             try:
                 print(f"ok {job.name}{judge(box, job)}", file=say, flush=True)
