@@ -11,19 +11,27 @@ cd "$work" || exit 1
 export TMPDIR=$work/tmp; mkdir "$TMPDIR"
 bench() { timeout 120 "$byway" bench "$@" --runs 1; }
 # How many rows of the record have a figure.
-rows() { python3 -c 'import json; r = json.load(open("record")); print(sum(x["median"] > 0 for x in r["results"] if x["metric"] not in ("lost", "saturation")), "rows,", len(r.get("series", [])), "curves")'; }
+rows() { python3 -c 'import json; r = json.load(open("record")); print(sum(x["median"] > 0 for x in r["results"] if x["metric"] not in ("lost", "saturation", "carried")), "rows,", len(r.get("series", [])), "curves")'; }
 names() { ls /run/netns 2>/dev/null | wc -l; ip -o link 2>/dev/null | grep -c veth; }
 before=$(names)
 
 # Every case with every way; bytes and counts are checked.
 bench netpipe --quick -i -n 2 -p 3 -u 200000 --json record >out 2>err; is "netpipe" $? 0
-is "netpipe's figures" "$(rows)" "81 rows, 72 curves"
+is "netpipe's figures" "$(rows)" "90 rows, 80 curves"
+has "netpipe's table" "$(cat out)" "byway-tcp"; has "netpipe's table" "$(cat out)" "carried, %"
+is "netpipe: no line of 80 columns" "$(awk 'length > 79' out)" ""
 has "netpipe's table" "$(cat out)" "byway-core"; has "netpipe's table" "$(cat out)" "mb_alloc"
 bench netperf --quick --check -l 0.02 --json record >out 2>err; is "netperf" $? 0
 # UNIX sockets have 10 rows for each backend, and where there are two CPUs again on one.
 [ "$(nproc)" = 1 ] && all=34 || all=54
 is "netperf's figures" "$(rows)" "$all rows, 0 curves"
 has "netperf's table" "$(cat out)" "openSUSE (native)"
+# UDP is not carried, and requests over TCP are.
+has "netperf's table" "$(sed -n 's/  */ /g; s/^here, byway/&/p' out)" "here, byway not carried"
+is "netperf: carried" "$(python3 -c 'import json
+r = json.load(open("record")); part = {x["case"]: x["median"] for x in r["results"] if x["metric"] == "carried"}
+print(part["UDP_RR"], part["UDP_STREAM"], part["TCP_RR"] > 0)')" "0.0 0.0 True"
+"$byway" report record -o page.html >out; has "netperf's page" "$(cat page.html)" "<td>not carried</td>"
 # Not told to check, a case checks once; the path of its socket is in a folder that goes, however the measurement ends.
 bench netperf --quick -l 0.02 --json record UNIX_STREAM-64k UNIX_CRR >out 2>err; is "netperf of UNIX sockets" $? 0
 is "netperf of UNIX sockets: figures" "$(rows)" "6 rows, 0 curves"

@@ -328,7 +328,7 @@ mod tests {
         assert!(e(netpipe_of("x -l 0")).contains("at least 1"));
         assert!(e(netpipe_of("x -l 9 -u 8")).contains("not less"));
         assert!(e(netpipe_of("x --backend ring")).contains("there are: tcp"));
-        assert!(e(netpipe_of("x --hosts veth --backend pipe")).contains("tcp+byway"));
+        assert!(e(netpipe_of("x --hosts veth --backend pipe")).contains("byway-tcp"));
         assert!(e(netpipe_of("x --peer no.such.host.invalid")).contains("HOST"));
         assert!(netpipe_of("x --hosts veth --peer a").is_err());
         let e = |r: Result<Netperf, String>| r.err().unwrap();

@@ -1,4 +1,4 @@
-//! Benchmarks of the network: sockets of this machine, two hosts, and what Byway costs where it has nothing to carry.
+//! Benchmarks of the network: sockets of this machine, plain and carried, and two hosts, where there is nothing to carry.
 //!
 //! ```text
 //! place.rs: here                   a worker --fork--> both sides            (NetPIPE also over pipes, carried and not)
@@ -8,6 +8,7 @@
 //! Invariant: each backend of a round runs in new processes of this program, plain or under `byway run`; nothing that is
 //! made for a run has a name outside of it, but for ftp's folder (scratch.rs).
 //! Not here: statistics (runner.rs), the command line.
+pub(crate) mod carried;
 pub mod duplex;
 pub mod ftp;
 pub mod netperf;

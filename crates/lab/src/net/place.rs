@@ -111,17 +111,11 @@ impl Place {
         self.veth.as_ref().map(|v| v.fd(host))
     }
 
-    /// One run, of two sides in one machine on `cpus`. `bytes` go through pipes at least, if it is carried.
+    /// One run, of two sides in one machine on `cpus`.
     ///
     /// # Errors
     /// What went wrong, here or there.
-    pub fn run(
-        &self,
-        cpus: &[usize],
-        work: Work,
-        carried: bool,
-        bytes: u64,
-    ) -> Result<Done, Failure> {
+    pub fn run(&self, cpus: &[usize], work: Work, carried: bool) -> Result<Done, Failure> {
         let run = carried.then_some(CARRIED);
         let (server, limit) = match (self.hosts, &self.veth) {
             (Hosts::Veth, Some(_)) => (Some(self.serve(run)?), LIMIT),
@@ -141,7 +135,7 @@ impl Place {
             run,
             namespace: self.namespace(0),
         };
-        let done = self.byway.call(&call, limit, bytes);
+        let done = self.byway.call(&call, limit, 0);
         match (done, server) {
             // What the server says is nearer to the cause.
             (Err(e), Some(s)) => Err(s.why().unwrap_or(e)),

@@ -83,25 +83,19 @@ impl Setting {
         self.place.prepare(record)
     }
 
-    /// One run of the backend at `k`. `bytes` go through pipes at least, if it is carried.
+    /// One run of the backend at `k`.
     ///
     /// # Errors
     /// What went wrong, here or there.
-    pub fn run(&self, k: usize, work: Work, bytes: u64) -> Result<Done, Failure> {
-        self.run_on(&self.place.cpus, k, work, bytes)
+    pub fn run(&self, k: usize, work: Work) -> Result<Done, Failure> {
+        self.run_on(&self.place.cpus, k, work)
     }
 
     /// The same, with both sides on these CPUs where both are here.
     ///
     /// # Errors
     /// As `run`.
-    pub fn run_on(
-        &self,
-        cpus: &[usize],
-        k: usize,
-        work: Work,
-        bytes: u64,
-    ) -> Result<Done, Failure> {
-        self.place.run(cpus, work, self.backends[k].carried, bytes)
+    pub fn run_on(&self, cpus: &[usize], k: usize, work: Work) -> Result<Done, Failure> {
+        self.place.run(cpus, work, self.backends[k].carried)
     }
 }

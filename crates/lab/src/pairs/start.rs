@@ -27,7 +27,7 @@ pub struct Byway {
 /// What a run says.
 pub struct Done {
     pub figures: Vec<f64>,
-    /// Which part of its bytes Byway carried; `None` where it was not asked to.
+    /// Which part of its bytes Byway carried, at most; `None` where it was not asked to.
     pub carried: Option<f64>,
 }
 
@@ -91,7 +91,8 @@ impl Byway {
         Ok(done)
     }
 
-    /// Runs a worker that has to end within `limit`, and moves so many bytes through pipes at least.
+    /// Runs a worker that has to end within `limit`, and moves so many bytes through pipes at least; 0: as many as were
+    /// counted.
     ///
     /// # Errors
     /// What went wrong there.
@@ -201,7 +202,7 @@ fn in_help(help: &str) -> Vec<&'static str> {
     known.map(|p| p.0).collect()
 }
 
-/// Of `bytes` at least, which part `--explain` says was carried; 1 where their number is not known.
+/// Of `bytes` at least, which part `--explain` says was carried; where their number is not known, of those that it counted.
 fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
     if let Some(why) = explained
         .lines()
@@ -209,16 +210,18 @@ fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
     {
         return Err(Failure::Said(format!("byway run carries nothing: {why}")));
     }
-    let carried: u64 = explained
-        .lines()
-        .filter_map(|l| l.split_once(" bytes carried"))
-        .filter_map(|(before, _)| before.rsplit(' ').next()?.parse::<u64>().ok())
-        .sum();
-    Ok(if bytes == 0 {
-        f64::from(carried > 0)
-    } else {
-        (carried as f64 / bytes as f64).min(1.0)
-    })
+    // The number that stands before `words`, line by line.
+    let sum = |words: &str| -> u64 {
+        let lines = explained.lines().filter_map(|l| l.split_once(words));
+        let number = |before: &str| before.rsplit(' ').next()?.parse::<u64>().ok();
+        lines.filter_map(|(before, _)| number(before)).sum()
+    };
+    let carried = sum(" bytes carried");
+    let all = match bytes {
+        0 => carried + sum(" by the kernel") + sum(" bytes by the kernel"),
+        n => n,
+    };
+    Ok((carried as f64 / all.max(1) as f64).min(1.0))
 }
 
 /// Below this part of its bytes a run was hardly carried.
@@ -262,6 +265,13 @@ mod tests {
         assert_eq!(part(said, 300).unwrap(), 0.5);
         assert_eq!(part(said, 100).unwrap(), 1.0);
         assert_eq!(part("", 0).unwrap(), 0.0);
+        let said = "byway: 2 of 3 pipes and sockets' directions carried\n\
+                    byway: 2 x socket: a -> b  300 bytes carried, 60 by the kernel\n\
+                    byway: socket: a -> ?: a polls its pipes, at least 30 bytes by the kernel\n\
+                    byway: a -> b  100 bytes carried, none by the kernel\n\
+                    byway: socket: a -> ?: no program that takes part read\n\
+                    byway:     at least 10 bytes by the kernel\n";
+        assert_eq!(part(said, 0).unwrap(), 0.8);
         let e = part("byway: nothing is carried: no library; build it\n", 5).unwrap_err();
         assert!(e.to_string().contains("build it"));
     }

@@ -3,6 +3,7 @@
 //! Invariant: every text that comes from a record is escaped; better and worse are said by a sign too, not by colour alone.
 //! Not here: the frame around them (page.rs).
 use super::{Named, short};
+use crate::net::carried;
 use crate::pairs::{BASE, fifo_text};
 use crate::published;
 use crate::record::{Clear, Ratio, Record};
@@ -219,10 +220,10 @@ pub fn published(r: &Record) -> String {
     if out.is_empty() {
         return out;
     }
-    let ours = if r.workload == "fifo" {
-        grid(r)
-    } else {
-        improvements(r)
+    let ours = match &r.workload[..] {
+        "fifo" => grid(r),
+        "netperf" | "ftp" => networks(r),
+        _ => improvements(r),
     };
     format!("{ours}<h3>Published figures: other machines, no ratio is made with them</h3>\n{out}")
 }
@@ -259,6 +260,57 @@ fn grid(r: &Record) -> String {
         out.push_str(&table("numbers", &caption, &h, &rows));
     }
     out
+}
+
+/// Ours of the network in the columns of the source's first table: a row for each backend.
+fn networks(r: &Record) -> String {
+    let Some(t) = published::tables(&r.workload).into_iter().next() else {
+        return String::new();
+    };
+    let mut backends: Vec<&str> = vec![];
+    for w in &r.results {
+        if !backends.contains(&&w.backend[..]) {
+            backends.push(&w.backend);
+        }
+    }
+    let cell = |b: &str, column: &str| {
+        if carried::is_never(b, column) {
+            return carried::NOT_CARRIED.into();
+        }
+        let (case, metric) = measured(column);
+        let mark = if carried::is_kernels(r, case, b) {
+            carried::MARK
+        } else {
+            ""
+        };
+        let found = metric.iter().find_map(|m| r.find(case, b, m));
+        found.map_or("–".into(), |w| short(w.median) + mark)
+    };
+    let mut h = vec![escaped(t.unit)];
+    h.extend(t.columns.iter().map(|c| escaped(c)));
+    let rows: Vec<_> = (backends.iter())
+        .map(|b| {
+            let cells = t.columns.iter().map(|c| cell(b, c));
+            [escaped(b)].into_iter().chain(cells).collect()
+        })
+        .collect();
+    let caption = format!(
+        "This machine, in the columns of the source; {}",
+        carried::LEGEND
+    );
+    table("numbers", &caption, &h, &rows)
+}
+
+/// The case that a published column is of, and its metric: the first of these that there is.
+fn measured(column: &str) -> (&str, &'static [&'static str]) {
+    match column.rsplit_once(' ') {
+        Some((case, "send")) => (case, &["send"]),
+        Some((case, "recv")) => (case, &["receive"]),
+        Some(("FTP", case)) => (case, &["rate"]),
+        // Of datagrams the source has one figure, or both sides'; ours are both sides'.
+        _ if column == "UDP_STREAM" => (column, &[]),
+        _ => (column, &["receive", "rate"]),
+    }
 }
 
 /// Ours as the source says it: percent over base, or else over whom all are compared with.
@@ -341,6 +393,35 @@ mod tests {
         assert!(t.contains("other machines") && t.contains("This machine, kernel-fifo"));
         assert!(published(&all[1].record).contains("improvement over kernel-64k"));
         assert!(published(&all[2].record).is_empty());
+    }
+
+    #[test]
+    fn the_network_has_a_row_for_each_backend_and_says_what_was_not_carried() {
+        let mut r = Record::new("netperf");
+        for b in ["kernel", "byway"] {
+            for (case, metric) in [
+                ("UDP_STREAM", "receive"),
+                ("UDP_STREAM", "send"),
+                ("TCP_STREAM", "receive"),
+                ("TCP_RR", "rate"),
+            ] {
+                r.row(case, b, (metric, "x", None), &[vec![1234.0]]);
+            }
+        }
+        carried::add(&mut r, "TCP_STREAM", "byway", [0.0].into_iter());
+        carried::add(&mut r, "TCP_RR", "byway", [1.0].into_iter());
+        let t = networks(&r);
+        let row = |name: &str| {
+            let after = t.split_once(&format!("<th scope=\"row\">{name}</th>"));
+            let cells = after.unwrap().1.split_once("</tr>").unwrap().0;
+            cells.replace("<td>", "").replace("</td>", "|")
+        };
+        assert_eq!(row("kernel"), "–|1234|–|1234|1234|1234|");
+        let no = carried::NOT_CARRIED;
+        assert_eq!(row("byway"), format!("{no}|1234*|{no}|1234|{no}|{no}|"));
+        let mut r = Record::new("ftp");
+        r.row("get", "byway", ("rate", "MB/s", None), &[vec![77.0]]);
+        assert!(networks(&r).contains("<td>77.0</td><td>–</td>"));
     }
 
     #[test]

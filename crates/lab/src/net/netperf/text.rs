@@ -1,7 +1,8 @@
 //! The table of `netperf` in the rows and columns of the source, with its published figures below ours.
 //!
-//! Invariant: as in net/text.rs.
+//! Invariant: as in net/text.rs; a figure under `byway run` of which nothing was carried is marked.
 use super::Test;
+use crate::net::carried::{self, LEGEND, MARK, NOT_CARRIED};
 use crate::net::text::rows;
 use crate::pairs::text::short;
 use crate::published::{Network, network};
@@ -11,30 +12,19 @@ use crate::record::Record;
 const COLUMNS: [(Test, usize); 4] = [
     (Test::UdpStream, 23),
     (Test::TcpStream, 12),
-    (Test::UdpRr, 9),
+    (Test::UdpRr, 12),
     (Test::TcpRr, 9),
 ];
-const NAME: usize = 24;
+const NAME: usize = 22;
 
-pub const NOTES: [&str; 2] = [
+pub const NOTES: [&str; 3] = [
     "streams in MiB/s (2^20 bytes, netperf's -f M): receive is what the server got, from its first byte to the end; of \
      datagrams over the sender's time, so that lost is what is missing; requests and responses: answers a second",
-    "byway: the same under `byway run`, which leaves UDP to the kernel: 1.00 says that it costs nothing there",
+    "byway: the same under `byway run`; UDP is not carried, so its ratio says what Byway costs there",
+    "carried: the part of the bytes that --explain counted, so at most; 0 % is the kernel's figure",
 ];
 pub const CHECKED: &str =
     "--check: every byte was filled and compared, so the figures are of no use";
-
-/// The head of the note of all cases of UNIX sockets whose runs under `byway run` were the kernel's all the same.
-const NOT_CARRIED: &str = "no run under `byway run` carried the sockets of these cases, so both backends are the kernel's:";
-
-/// Adds `case` to that note.
-pub fn note_not_carried(record: &mut Record, case: &str) {
-    let mut notes = record.notes.iter_mut();
-    match notes.find(|n| n.starts_with(NOT_CARRIED)) {
-        Some(note) => *note += &format!(", {case}"),
-        None => record.notes.push(format!("{NOT_CARRIED} {case}")),
-    }
-}
 
 fn row(name: &str, cell: impl Fn(Test) -> String) -> String {
     let cells: String = COLUMNS
@@ -65,7 +55,11 @@ pub fn table(record: &Record, backends: &[&str], table: &str) -> Vec<String> {
         let found = record.find(t.name(), b, metric);
         found.map(|r| short(r.median))
     };
+    let is_kernels = |b: &str, t: Test| carried::is_kernels(record, t.name(), b);
     let ours = |b: &str, t: Test| {
+        if carried::is_never(b, t.name()) {
+            return NOT_CARRIED.into();
+        }
         let cell = match t {
             Test::UdpStream => median(b, t, "send")
                 .zip(median(b, t, "receive"))
@@ -73,24 +67,30 @@ pub fn table(record: &Record, backends: &[&str], table: &str) -> Vec<String> {
             t if t.streams() => median(b, t, "receive"),
             t => median(b, t, "rate"),
         };
-        cell.unwrap_or("-".into())
+        let mark = if is_kernels(b, t) { MARK } else { "" };
+        cell.map_or("-".into(), |c| c + mark)
     };
-    if !backends
-        .iter()
-        .any(|b| COLUMNS.iter().any(|&(t, _)| ours(b, t) != "-"))
-    {
+    let cells = |b: &str| COLUMNS.map(|(t, _)| ours(b, t));
+    let is_measured = |b: &&str| cells(b).iter().any(|c| c != "-" && c != NOT_CARRIED);
+    if !backends.iter().any(is_measured) {
         return vec![];
     }
     let all = network(table);
     let mut lines = vec![
         String::new(),
-        row("MB/s (2^20), requests/s", |t| t.name().into()),
+        row("MB/s (2^20), answers", |t| t.name().into()),
     ];
     lines.extend(
         backends
             .iter()
             .map(|b| row(&format!("here, {b}"), |t| ours(b, t))),
     );
+    if backends
+        .iter()
+        .any(|b| cells(b).iter().any(|c| c.ends_with(MARK)))
+    {
+        lines.push(LEGEND.into());
+    }
     let what = match table {
         "lan" => "other machines, published 2008: to a Linux server by Gigabit Ethernet",
         _ => "other machines, published 2008: localhost",
@@ -105,12 +105,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_that_were_not_carried_share_a_note() {
+    fn what_is_not_carried_is_said_in_the_column() {
         let mut r = Record::new("netperf");
-        note_not_carried(&mut r, "UNIX_RR");
-        note_not_carried(&mut r, "UNIX_CRR");
-        assert_eq!(r.notes.len(), 1);
-        assert!(r.notes[0].ends_with("kernel's: UNIX_RR, UNIX_CRR"));
+        for t in Test::ALL {
+            let (metric, unit, _) = t.metrics()[0];
+            for b in ["kernel", "byway"] {
+                r.row(t.name(), b, (metric, unit, None), &[vec![1234.0]]);
+            }
+            let part = if t == Test::TcpRr { 0.9 } else { 0.0 };
+            carried::add(&mut r, t.name(), "byway", [part].into_iter());
+        }
+        let lines = table(&r, &["kernel", "byway"], "localhost");
+        let words = |i: usize| lines[i].split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(2), "here, kernel - 1234 1234 1234");
+        assert_eq!(words(3), "here, byway not carried 1234* not carried 1234");
+        assert!(lines[4].starts_with("* under `byway run`, but not carried"));
+        assert!(lines.iter().all(|l| l.len() < 80), "{lines:#?}");
     }
 
     #[test]

@@ -6,12 +6,13 @@
 use super::case::Case;
 use super::{BACKENDS, Options, server, text};
 use crate::child::Failure;
+use crate::net::carried;
 use crate::net::place::{Hosts, Place};
 use crate::net::setting::Setting;
 use crate::net::worker::Work;
 use crate::pairs::start::Done;
 use crate::record::{Metric, Parameters, Record};
-use crate::runner::{Contest, Limits, Outcome};
+use crate::runner::{Contest, Limits};
 use crate::scratch::Scratch;
 use crate::workload::Workload;
 use std::fs::Permissions;
@@ -78,22 +79,13 @@ impl Netperf {
         let work = Work::Netperf(case.test, o, folder);
         let cpus = self.setting.cpus();
         let cpus = if case.one_cpu { &cpus[..1] } else { &cpus };
-        let done = self.setting.run_on(cpus, k, work, 0)?;
+        let done = self.setting.run_on(cpus, k, work)?;
         if done.figures.len() != case.test.metrics().len() {
             return Err(Failure::Said(
                 "a worker said something else than figures".into(),
             ));
         }
         Ok(Run(done))
-    }
-
-    /// Notes that the ratio of `case` is of two runs of the kernel's.
-    fn note(&self, record: &mut Record, case: &Case, outcome: &Outcome<Run>) {
-        let carried = |k: usize| outcome.runs[k].iter().any(|r| r.0.carried != Some(0.0));
-        let mut under = (0..outcome.runs.len()).filter(|&k| self.setting.backends[k].carried);
-        if !case.test.travels() && under.any(|k| !carried(k)) {
-            text::note_not_carried(record, &case.name());
-        }
     }
 }
 
@@ -177,13 +169,16 @@ impl Workload for Netperf {
         if outcome.rounds() == 0 {
             return Ok(());
         }
-        self.note(record, &what, &outcome);
         for (i, &(metric, unit, better)) in metrics.iter().enumerate().skip(1) {
             for (k, name) in names.iter().enumerate() {
                 let samples = outcome.runs[k].iter().map(|r| vec![r.0.figures[i]]);
                 let metric: Metric = (metric, unit, Some(better));
                 record.row(case, name, metric, &samples.collect::<Vec<_>>());
             }
+        }
+        for (k, name) in names.iter().enumerate() {
+            let parts = outcome.runs[k].iter().filter_map(|r| r.0.carried);
+            carried::add(record, case, name, parts);
         }
         Ok(())
     }

@@ -29,13 +29,14 @@ use std::time::Duration;
 
 pub const CASES: [&str; 2] = ["block", "stream"];
 
-/// In one machine: the first that is not carried is the one that others are compared with.
-pub const HERE: [Backend; 9] = [
+/// In one machine: each way of the kernel's, and the same under `byway run`.
+pub const HERE: [Backend; 10] = [
     Backend::plain("tcp", Way::Tcp),
-    Backend::carried("tcp+byway", Way::Tcp),
+    Backend::carried("byway-tcp", Way::Tcp),
     Backend::plain("unix", Way::Unix),
+    Backend::carried("byway-unix", Way::Unix),
     Backend::plain("pipe", Way::Pipe),
-    Backend::carried("byway", Way::Pipe),
+    Backend::carried("byway-pipe", Way::Pipe),
     Backend::plain("byway-core", Way::Core),
     Backend::plain("mb_alloc", Way::MbAlloc),
     Backend::plain("present", Way::Present),
@@ -44,7 +45,7 @@ pub const HERE: [Backend; 9] = [
 /// Between two hosts.
 pub const HOSTS: [Backend; 2] = [
     Backend::plain("tcp", Way::Tcp),
-    Backend::carried("tcp+byway", Way::Tcp),
+    Backend::carried("byway-tcp", Way::Tcp),
 ];
 
 /// What NPtcp may be told as well.
@@ -105,11 +106,6 @@ impl Options {
             ));
         }
         Ok(())
-    }
-
-    /// Bytes that go through the first of the two links at least, if all sizes are measured.
-    pub fn bytes(&self) -> u64 {
-        self.sizes().iter().map(|&s| s as u64).sum()
     }
 }
 

@@ -1,15 +1,18 @@
 //! NetPIPE's curves as text: throughput and time of a block by its size, and what is read off them.
 //!
-//! Invariant: no line is longer than 79 characters; no colours.
+//! Invariant: no line is longer than 79 characters; no colours. A row says what part of each column was carried.
 //! Not here: the curves' points, which the record has (and the report draws).
 use super::Backend;
 use super::curve::Curve;
+use crate::net::carried;
 use crate::pairs::text::short;
 use crate::record::Record;
 
-pub const NOTES: [&str; 3] = [
+pub const NOTES: [&str; 4] = [
     "block: half of the time that a block takes there and back; stream: the receiver's time from the first block to the \
      last, over their number; Mbit: 2^20 bits, as NPtcp prints them; MB: 10^6 bytes",
+    "byway-tcp, byway-unix, byway-pipe: the same program under `byway run`; carried: the part of the bytes that --explain \
+     counted, so at most; byway-core: the pipe core called directly",
     "saturation: the smallest block from which on all take at least five times as long as the smallest of all",
     "mb_alloc, present, malloc: two threads of a process; a block lies in an mbuf of 256 B, or in a chain of clusters of \
      2 KiB, which one thread allocates and the other frees; all others are two processes",
@@ -30,8 +33,10 @@ fn bytes(n: usize) -> String {
     }
 }
 
-fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
-    let cells: String = cells.map(|c| format!("{c:>11}")).collect();
+/// Figures are short, so a column is as wide as its backend's name.
+fn row(name: &str, backends: &[&str], cells: impl Iterator<Item = String>) -> String {
+    let widths = backends.iter().map(|b| (b.len() + 1).max(8));
+    let cells: String = widths.zip(cells).map(|(w, c)| format!("{c:>w$}")).collect();
     format!("{name:<12}{cells}")
 }
 
@@ -65,10 +70,12 @@ fn tables_of(record: &Record, case: &str, title: &str, backends: &[&str]) -> Vec
     let curves = || graphs.iter().map(|(sizes, ns)| Curve { sizes, ns });
     let measured = |size: &usize| curves().any(|c| c.at(*size).is_some());
     let table = |title: &str, f: &dyn Fn(usize, f64) -> f64| {
-        let mut v = vec![row(title, backends.iter().map(|b| (*b).to_string()))];
+        let heads = backends.iter().map(|b| (*b).to_string());
+        let mut v = vec![row(title, backends, heads)];
         for size in shown().filter(measured) {
             let cell = |c: Curve| c.at(size).map_or("-".into(), |ns| short(f(size, ns)));
-            v.push(row(&format!("  {}", bytes(size)), curves().map(cell)));
+            let size = format!("  {}", bytes(size));
+            v.push(row(&size, backends, curves().map(cell)));
         }
         v
     };
@@ -77,7 +84,7 @@ fn tables_of(record: &Record, case: &str, title: &str, backends: &[&str]) -> Vec
             let found = record.find(case, b, metric);
             found.map_or("-".into(), |r| f(r.median))
         };
-        row(title, backends.iter().map(cell))
+        row(title, backends, backends.iter().map(cell))
     };
     let mut lines = vec![format!("{title}: Mbit/s by size of block")];
     lines.extend(table("Mbit/s", &super::curve::mbit));
@@ -91,6 +98,13 @@ fn tables_of(record: &Record, case: &str, title: &str, backends: &[&str]) -> Vec
     }
     lines.push(mark("peak, MB/s", "peak", &short));
     lines.push(mark("saturation", "saturation", &|n| bytes(n as usize)));
+    let part = carried::METRIC.0;
+    if backends
+        .iter()
+        .any(|b| record.find(case, b, part).is_some())
+    {
+        lines.push(mark("carried, %", part, &short));
+    }
     lines.push(String::new());
     lines
 }

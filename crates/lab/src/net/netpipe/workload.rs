@@ -6,10 +6,11 @@ use super::curve::{Curve, mb, mbit};
 use super::{Backend, CASES, HERE, HOSTS, Options, text};
 use crate::child::Failure;
 use crate::net::Way;
+use crate::net::carried;
 use crate::net::place::{Hosts, Place};
 use crate::net::setting::Setting;
 use crate::net::worker::Work;
-use crate::pairs::start::{self, Done};
+use crate::pairs::start::Done;
 use crate::record::{Better, Metric, Parameters, Record, Series};
 use crate::runner::{Contest, Limits, Outcome};
 use crate::stats;
@@ -111,8 +112,7 @@ impl Netpipe {
 
     fn one(&self, case: &str, k: usize) -> Result<Done, Failure> {
         let (o, way) = (self.options(case), self.setting.backends[k].way);
-        let bytes = if way == Way::Pipe { o.bytes() } else { 0 };
-        self.setting.run(k, Work::Netpipe(way, o), bytes)
+        self.setting.run(k, Work::Netpipe(way, o))
     }
 
     /// Everything that the curves of a case say, besides the metric of the contest.
@@ -230,13 +230,14 @@ impl crate::runner::Figures for Run {
     }
 }
 
-/// Who is compared with whom, of those that are there: all with TCP, pipes with the kernel's pipe; our allocator with the
-/// others, and with nobody else, since there is no way of the kernel that does what it does.
+/// Which are compared, of those that are there: all with TCP, and what Byway carries with the same way of the kernel's; our
+/// allocator with the others alone, since there is no way of the kernel that does what it does.
 fn compared(backends: &[Backend]) -> Vec<(usize, usize)> {
     let mut v = vec![];
     for (k, b) in backends.iter().enumerate() {
         let overs: &[&str] = match b.way {
-            Way::Tcp | Way::Unix => &["tcp"],
+            Way::Tcp => &["tcp"],
+            Way::Unix => &["tcp", "unix"],
             Way::Pipe | Way::Core => &["tcp", "pipe"],
             Way::MbAlloc => &["present", "malloc"],
             Way::Present | Way::Malloc => &[],
@@ -324,14 +325,9 @@ impl Workload for Netpipe {
         if outcome.rounds() > 0 {
             self.keep(record, case, &sizes, &marks, &ratios, &outcome);
         }
-        let pipes = self.setting.backends.iter().enumerate();
-        for (k, b) in pipes.filter(|(_, b)| b.way == Way::Pipe) {
-            start::note(
-                record,
-                case,
-                b.name,
-                outcome.runs[k].iter().map(|r| &r.done),
-            );
+        for (k, b) in self.setting.backends.iter().enumerate() {
+            let parts = outcome.runs[k].iter().filter_map(|r| r.done.carried);
+            carried::add(record, case, b.name, parts);
         }
         Ok(())
     }
@@ -359,7 +355,9 @@ mod tests {
         assert_eq!(over("mb_alloc"), ["present", "malloc"]);
         assert_eq!(over("byway-core"), ["tcp", "pipe"]);
         assert_eq!(over("pipe"), ["tcp"]);
+        assert_eq!(over("byway-tcp"), ["tcp"]);
+        assert_eq!(over("byway-unix"), ["tcp", "unix"]);
         assert!(over("tcp").is_empty() && over("present").is_empty());
-        assert_eq!(compared(&HERE[7..]), []);
+        assert_eq!(compared(&HERE[8..]), []);
     }
 }

@@ -1,0 +1,70 @@
+//! What part of a backend's bytes Byway carried: a row of the record for each backend under `byway run`, a note of those of
+//! which it carried nothing, and what tables say of these.
+//!
+//! Invariant: a figure that is the kernel's, although it was measured under `byway run`, is told apart wherever it stands.
+//! Not here: how a run tells its part (pairs/start.rs).
+use super::netperf::BACKENDS;
+use crate::record::{Metric, Record};
+
+/// The metric: of the bytes that `--explain` counted, so at most. No direction is better: it says what was.
+pub const METRIC: Metric = ("carried", "%", None);
+/// In a table, of what is never carried.
+pub const NOT_CARRIED: &str = "not carried";
+/// In a table, after a figure that was the kernel's this time.
+pub const MARK: &str = "*";
+pub const LEGEND: &str = "* under `byway run`, but not carried: the kernel's figure";
+/// The head of the note of all figures of which nothing was carried.
+const NOTHING: &str =
+    "no run under `byway run` carried a byte of these, so their figures are the kernel's:";
+
+/// Adds the row of `backend`, with a part for each run.
+pub fn add(record: &mut Record, case: &str, backend: &str, parts: impl Iterator<Item = f64>) {
+    let samples: Vec<_> = parts.map(|p| vec![100.0 * p]).collect();
+    if samples.is_empty() {
+        return;
+    }
+    record.row(case, backend, METRIC, &samples);
+    if is_kernels(record, case, backend) {
+        note(record, &format!("{case} ({backend})"));
+    }
+}
+
+fn note(record: &mut Record, what: &str) {
+    let mut notes = record.notes.iter_mut();
+    match notes.find(|n| n.starts_with(NOTHING)) {
+        Some(note) => *note += &format!(", {what}"),
+        None => record.notes.push(format!("{NOTHING} {what}")),
+    }
+}
+
+/// Whether the figures of `backend` were measured under `byway run`, and are the kernel's all the same.
+pub fn is_kernels(record: &Record, case: &str, backend: &str) -> bool {
+    let row = record.find(case, backend, METRIC.0);
+    row.is_some_and(|r| r.samples.iter().flatten().all(|&p| p == 0.0))
+}
+
+/// Whether `backend` would have to carry datagrams, which it never does; `case` begins with the name of a test.
+pub fn is_never(backend: &str, case: &str) -> bool {
+    case.starts_with("UDP_") && BACKENDS.iter().any(|b| b.name == backend && b.carried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_the_kernels_shares_a_note() {
+        let mut r = Record::new("netperf");
+        add(&mut r, "UNIX_RR", "byway", [0.0, 0.0].into_iter());
+        add(&mut r, "UNIX_CRR", "byway", [0.0].into_iter());
+        add(&mut r, "TCP_RR", "byway", [0.0, 0.5].into_iter());
+        add(&mut r, "TCP_CRR", "byway", [].into_iter());
+        assert_eq!(r.notes.len(), 1);
+        assert!(r.notes[0].ends_with("kernel's: UNIX_RR (byway), UNIX_CRR (byway)"));
+        assert!(is_kernels(&r, "UNIX_RR", "byway") && !is_kernels(&r, "UNIX_RR", "kernel"));
+        assert!(is_never("byway", "UDP_RR") && !is_never("kernel", "UDP_RR"));
+        assert!(!is_never("byway", "TCP_RR"));
+        assert!(!is_kernels(&r, "TCP_RR", "byway") && !is_kernels(&r, "TCP_CRR", "byway"));
+        assert_eq!(r.find("TCP_RR", "byway", "carried").unwrap().median, 25.0);
+    }
+}
