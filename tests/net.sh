@@ -30,8 +30,11 @@ has "netperf's table" "$(cat out)" "openSUSE (native)"
 has "netperf's table" "$(sed -n 's/  */ /g; s/^here, byway/&/p' out)" "here, byway not carried"
 is "netperf: carried" "$(python3 -c 'import json
 r = json.load(open("record")); part = {x["case"]: x["median"] for x in r["results"] if x["metric"] == "carried"}
-print(part["UDP_RR"], part["UDP_STREAM"], part["TCP_RR"] > 0)')" "0.0 0.0 True"
+print(part["UDP_RR"], part["UDP_STREAM"])')" "0.0 0.0"
 "$byway" report record -o page.html >out; has "netperf's page" "$(cat page.html)" "<td>not carried</td>"
+bench netperf --quick -l 1 --backend byway TCP_RR --json record >out 2>err; is "netperf of TCP" $? 0
+is "netperf of TCP: carried" "$(python3 -c 'import json
+print(*[x["median"] > 0 for x in json.load(open("record"))["results"] if x["metric"] == "carried"])')" True
 # Not told to check, a case checks once; the path of its socket is in a folder that goes, however the measurement ends.
 bench netperf --quick -l 0.02 --json record UNIX_STREAM-64k UNIX_CRR >out 2>err; is "netperf of UNIX sockets" $? 0
 is "netperf of UNIX sockets: figures" "$(rows)" "6 rows, 0 curves"
@@ -90,6 +93,8 @@ if command -v curl >/dev/null && { command -v vsftpd >/dev/null || [ -x /usr/sbi
   bench ftp --quick --size 5 --json record >out 2>err; is "ftp" $? 0
   is "ftp's figures" "$(rows)" "4 rows, 0 curves"
   has "ftp's table" "$(cat out)" "FTP put"
+  # Server and client are under one run, which knows why nothing was carried.
+  has "ftp: not carried" "$(tr -s ' \n' ' ' <out)" "get (byway: vsftpd limits its address space)"
   for s in INT TERM KILL; do
     "$byway" bench ftp --size 50 --runs 1000 >out 2>err & p=$!
     sleep 1; kill -$s $p; wait $p 2>/dev/null

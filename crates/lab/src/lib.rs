@@ -23,6 +23,7 @@ pub mod report;
 mod ring;
 pub mod runner;
 pub mod scratch;
+mod server;
 pub mod services;
 mod shared;
 pub mod smt;

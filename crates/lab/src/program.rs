@@ -7,6 +7,7 @@ use crate::child::Failure;
 use crate::interrupt;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +39,40 @@ pub fn output(c: &mut Command, limit: Duration) -> Result<Output, Failure> {
         err,
         status: child.wait()?,
     })
+}
+
+/// What a client says on standard output; it ends with its worker.
+///
+/// # Errors
+/// A sentence: it failed, or did not end.
+pub fn client(name: &str, c: &mut Command, limit: Duration) -> Result<String, Failure> {
+    // SAFETY: prctl(2) only.
+    unsafe {
+        c.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
+    let said = output(c, limit).map_err(|e| match e {
+        Failure::Stuck => Failure::Said(format!("{name} did not end in {} s", limit.as_secs())),
+        e => e,
+    })?;
+    let (out, err) = (
+        String::from_utf8_lossy(&said.out),
+        String::from_utf8_lossy(&said.err),
+    );
+    if said.status.success() {
+        return Ok(out.into());
+    }
+    let mut lines = err
+        .lines()
+        .chain(out.lines())
+        .filter(|l| !l.trim().is_empty());
+    let last = lines.next_back().unwrap_or("");
+    let status = said.status;
+    Err(Failure::Said(format!(
+        "{name} ended with {status}: {last:?}"
+    )))
 }
 
 /// Reads both outputs to their ends.
@@ -191,5 +226,19 @@ mod tests {
         c.arg("100");
         let r = output(&mut c, Duration::from_millis(20));
         assert!(matches!(r, Err(Failure::Stuck)));
+    }
+
+    #[test]
+    fn a_client_that_fails_is_quoted() {
+        let sh = |text: &str| {
+            let mut c = Command::new("sh");
+            client("sh", c.args(["-c", text]), Duration::from_secs(60))
+        };
+        assert_eq!(sh("echo 7").unwrap(), "7\n");
+        let why = sh("echo no socket >&2; exit 4").unwrap_err().to_string();
+        assert!(
+            why.contains("no socket") && why.contains("status: 4"),
+            "{why}"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! Invariant: a figure that is the kernel's, although it was measured under `byway run`, is told apart wherever it stands.
 //! Not here: how a run tells its part (pairs/start.rs).
 use super::netperf::BACKENDS;
+use crate::pairs::start::Done;
 use crate::record::{Metric, Record};
 
 /// The metric: of the bytes that `--explain` counted, so at most. No direction is better: it says what was.
@@ -17,15 +18,23 @@ pub const LEGEND: &str = "* under `byway run`, but not carried: the kernel's fig
 const NOTHING: &str =
     "no run under `byway run` carried a byte of these, so their figures are the kernel's:";
 
-/// Adds the row of `backend`, with a part for each run.
-pub fn add(record: &mut Record, case: &str, backend: &str, parts: impl Iterator<Item = f64>) {
+/// Adds the row of `backend`, with a part for each of these runs that was under `byway run`.
+pub fn add<'a>(
+    record: &mut Record,
+    case: &str,
+    backend: &str,
+    runs: impl Iterator<Item = &'a Done> + Clone,
+) {
+    let parts = runs.clone().filter_map(|r| r.carried);
     let samples: Vec<_> = parts.map(|p| vec![100.0 * p]).collect();
     if samples.is_empty() {
         return;
     }
     record.row(case, backend, METRIC, &samples);
     if is_kernels(record, case, backend) {
-        note(record, &format!("{case} ({backend})"));
+        let why = runs.filter_map(|r| r.why.as_ref()).next();
+        let why = why.map_or(String::new(), |w| format!(": {w}"));
+        note(record, &format!("{case} ({backend}{why})"));
     }
 }
 
@@ -49,18 +58,30 @@ pub fn is_never(backend: &str, case: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// A run under `byway run` of which this part was carried.
+    pub fn run(part: f64) -> Done {
+        Done {
+            figures: vec![],
+            carried: Some(part),
+            why: None,
+        }
+    }
 
     #[test]
     fn what_was_the_kernels_shares_a_note() {
         let mut r = Record::new("netperf");
-        add(&mut r, "UNIX_RR", "byway", [0.0, 0.0].into_iter());
-        add(&mut r, "UNIX_CRR", "byway", [0.0].into_iter());
-        add(&mut r, "TCP_RR", "byway", [0.0, 0.5].into_iter());
-        add(&mut r, "TCP_CRR", "byway", [].into_iter());
+        add(&mut r, "UNIX_RR", "byway", [run(0.0), run(0.0)].iter());
+        let mut why = run(0.0);
+        why.why = Some("x is static".into());
+        add(&mut r, "UNIX_CRR", "byway", [run(0.0), why].iter());
+        add(&mut r, "TCP_RR", "byway", [run(0.0), run(0.5)].iter());
+        add(&mut r, "TCP_CRR", "byway", [].iter());
         assert_eq!(r.notes.len(), 1);
-        assert!(r.notes[0].ends_with("kernel's: UNIX_RR (byway), UNIX_CRR (byway)"));
+        let all = "kernel's: UNIX_RR (byway), UNIX_CRR (byway: x is static)";
+        assert!(r.notes[0].ends_with(all), "{}", r.notes[0]);
         assert!(is_kernels(&r, "UNIX_RR", "byway") && !is_kernels(&r, "UNIX_RR", "kernel"));
         assert!(is_never("byway", "UDP_RR") && !is_never("kernel", "UDP_RR"));
         assert!(!is_never("byway", "TCP_RR"));

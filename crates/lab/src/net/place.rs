@@ -21,13 +21,12 @@ use std::os::fd::RawFd;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// Longer than any run takes in one machine, or between two.
-const LIMIT: Duration = Duration::from_secs(90);
+/// Longer than any run takes between two machines.
 const FAR_LIMIT: Duration = Duration::from_secs(600);
 /// Until a server listens.
 const START: Duration = Duration::from_secs(20);
 /// `byway run` without words of its own.
-pub const CARRIED: &[&str] = &[];
+const CARRIED: &[&str] = &[];
 
 /// Where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,10 +52,6 @@ impl Place {
             byway,
             veth: None,
         }
-    }
-
-    pub fn byway(&self) -> &Byway {
-        &self.byway
     }
 
     /// As the record has it.
@@ -102,12 +97,12 @@ impl Place {
     }
 
     /// Of the server, or where both are on one, that.
-    pub fn second(&self) -> usize {
+    fn second(&self) -> usize {
         self.cpus[1 % self.cpus.len()]
     }
 
     /// The namespace of host 0, the client's, or 1.
-    pub fn namespace(&self, host: usize) -> Option<RawFd> {
+    fn namespace(&self, host: usize) -> Option<RawFd> {
         self.veth.as_ref().map(|v| v.fd(host))
     }
 
@@ -118,9 +113,9 @@ impl Place {
     pub fn run(&self, cpus: &[usize], work: Work, carried: bool) -> Result<Done, Failure> {
         let run = carried.then_some(CARRIED);
         let (server, limit) = match (self.hosts, &self.veth) {
-            (Hosts::Veth, Some(_)) => (Some(self.serve(run)?), LIMIT),
+            (Hosts::Veth, Some(_)) => (Some(self.serve(&work, run)?), work.limit()),
             (Hosts::Peer(_), _) => (None, FAR_LIMIT),
-            _ => (None, LIMIT),
+            _ => (None, work.limit()),
         };
         let (peer, cpus) = match (self.hosts, &server) {
             (Hosts::Peer(at), _) => (Some(at), vec![self.cpus[0]]),
@@ -143,13 +138,13 @@ impl Place {
         }
     }
 
-    /// A worker that serves one client on the second host.
-    fn serve(&self, run: Option<&'static [&'static str]>) -> Result<Server, Failure> {
+    /// A worker that serves `work` on the second host.
+    fn serve(&self, work: &Work, run: Option<&'static [&'static str]>) -> Result<Server, Failure> {
         let ip: IpAddr = veth::SECOND.parse().map_err(std::io::Error::other)?;
         let job = Job {
             cpus: vec![self.second()],
             peer: None,
-            work: Work::Serve(SocketAddr::new(ip, 0)),
+            work: work.server(ip),
         };
         let call = Call {
             program: None,

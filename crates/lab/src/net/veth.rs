@@ -98,20 +98,6 @@ pub fn enter(namespace: RawFd) -> io::Result<()> {
     }
 }
 
-/// What `f` gives in that namespace, or here if there is none.
-pub fn inside<T: Send>(
-    namespace: Option<RawFd>,
-    f: impl FnOnce() -> io::Result<T> + Send,
-) -> io::Result<T> {
-    let Some(fd) = namespace else { return f() };
-    // A thread of its own, so that this one stays.
-    std::thread::scope(|s| {
-        let t = s.spawn(|| enter(fd).and_then(|()| f()));
-        t.join()
-            .unwrap_or_else(|_| Err(io::Error::other("a thread died")))
-    })
-}
-
 /// A new one, which lasts as long as its descriptor, or a process in it. A thread of its own enters it: this one stays.
 fn namespace() -> io::Result<File> {
     let made = std::thread::spawn(|| {

@@ -3,6 +3,7 @@
 //! Invariant: it does the same whoever started it, and ends with its parent. Figures go to standard output, one a line.
 //! Not here: how it is started (crate::pairs::start), what the sides do (netpipe, netperf, session.rs).
 use super::Way;
+use super::ftp::{self, transfer::Transfer};
 use super::netperf::{self, Test};
 use super::netpipe;
 use super::session::{self, Asked};
@@ -10,8 +11,9 @@ use crate::child::Failure;
 use crate::pairs::pair;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 /// What is to be done: one word of a command line, in JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,6 +31,27 @@ pub enum Work {
     Netperf(Test, netperf::Options, Option<String>),
     /// Serves one client there; the port is its only figure.
     Serve(SocketAddr),
+    Ftp(Transfer),
+    /// The server of these files, there, until it is ended; it tells its port as `Serve` does.
+    FtpServer(ftp::folder::Files, IpAddr),
+}
+
+impl Work {
+    /// What serves it on another host of ours, at `ip`.
+    pub fn server(&self, ip: IpAddr) -> Work {
+        match self {
+            Work::Ftp(t) => Work::FtpServer(t.files.clone(), ip),
+            _ => Work::Serve(SocketAddr::new(ip, 0)),
+        }
+    }
+
+    /// Longer than it takes in one machine.
+    pub fn limit(&self) -> Duration {
+        match self {
+            Work::Ftp(_) => Duration::from_secs(300),
+            _ => Duration::from_secs(90),
+        }
+    }
 }
 
 /// The command that a worker is started with.
@@ -57,6 +80,8 @@ impl Job {
                 netperf::against(&session::ask(p, Asked::Netperf)?, *test, o)
             }
             (Work::Serve(at), _) => serve_one(*at).map(|()| vec![]),
+            (Work::Ftp(t), at) => Ok(vec![t.run(at)?]),
+            (Work::FtpServer(files, ip), _) => ftp::serve(files, *ip),
         }
     }
 }
@@ -64,15 +89,23 @@ impl Job {
 /// Tells its port as soon as it listens, serves one client, and ends.
 fn serve_one(at: SocketAddr) -> Result<(), Failure> {
     let l = session::listen(at).map_err(Failure::Said)?;
-    let port = l.local_addr()?.as_socket().map_or(0, |a| a.port());
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{port}").and_then(|()| out.flush())?;
+    tell(l.local_addr()?.as_socket().map_or(0, |a| a.port()))?;
     let mut done = Ok(());
     session::serve(&l, |_, result| {
         done = result.map(|_| ());
         false
     })?;
     done
+}
+
+/// Tells its port to who has started it (place.rs).
+///
+/// # Errors
+/// Nobody reads it.
+pub fn tell(port: u16) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{port}")?;
+    out.flush()
 }
 
 /// The whole life of a worker; 2 and a sentence if there are no figures.

@@ -109,6 +109,7 @@ pub fn run(backend: &Backend, plan: &Plan, byway: &Byway, texts: &Texts) -> Resu
     Ok(Done {
         figures: vec![run.wall * 1e3],
         carried: None,
+        why: None,
     })
 }
 

@@ -29,6 +29,8 @@ pub struct Done {
     pub figures: Vec<f64>,
     /// Which part of its bytes Byway carried, at most; `None` where it was not asked to.
     pub carried: Option<f64>,
+    /// Why nothing was carried, as `--explain` has it.
+    pub why: Option<String>,
 }
 
 impl Done {
@@ -44,6 +46,7 @@ impl Done {
         Ok([a, b].map(|f| Done {
             figures: vec![f],
             carried: self.carried,
+            why: self.why.clone(),
         }))
     }
 }
@@ -124,7 +127,11 @@ impl Byway {
             Some(_) => Some(part(&err, bytes)?),
             None => None,
         };
-        Ok(Done { figures, carried })
+        Ok(Done {
+            figures,
+            carried,
+            why: why(&err),
+        })
     }
 
     /// What starts the worker of `call`.
@@ -224,6 +231,17 @@ fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
     Ok((carried as f64 / all.max(1) as f64).min(1.0))
 }
 
+/// Why nothing was carried: the end of the first line of `--explain`, which goes on in a line of its own where it is long.
+fn why(explained: &str) -> Option<String> {
+    let mut lines = explained.lines();
+    let head = lines.find(|l| l.starts_with("byway: none of "))?;
+    let why = match head.split_once("; ") {
+        Some((_, why)) => why,
+        None => lines.next()?.strip_prefix("byway:     ")?,
+    };
+    Some(why.into())
+}
+
 /// Below this part of its bytes a run was hardly carried.
 const MOSTLY: f64 = 0.9;
 
@@ -256,6 +274,22 @@ mod tests {
             ["lp", "lp+zc"]
         );
         assert!(in_help("      --private\n").is_empty());
+    }
+
+    #[test]
+    fn why_nothing_was_carried() {
+        let none = "byway: none of 2 pipes carried";
+        let is = |said: &str| why(said).unwrap_or_default();
+        assert_eq!(
+            is(&format!("x\n{none}; a polls its pipes\n")),
+            "a polls its pipes"
+        );
+        assert_eq!(
+            is(&format!("{none}\nbyway:     a is static\n")),
+            "a is static"
+        );
+        assert_eq!(is(&format!("{none}\nbyway: a -> b: under 64 KiB\n")), "");
+        assert_eq!(is("byway: 1 of 2 pipes carried; a polls its pipes\n"), "");
     }
 
     #[test]

@@ -408,8 +408,13 @@ mod tests {
                 r.row(case, b, (metric, "x", None), &[vec![1234.0]]);
             }
         }
-        carried::add(&mut r, "TCP_STREAM", "byway", [0.0].into_iter());
-        carried::add(&mut r, "TCP_RR", "byway", [1.0].into_iter());
+        carried::add(
+            &mut r,
+            "TCP_STREAM",
+            "byway",
+            [carried::tests::run(0.0)].iter(),
+        );
+        carried::add(&mut r, "TCP_RR", "byway", [carried::tests::run(1.0)].iter());
         let t = networks(&r);
         let row = |name: &str| {
             let after = t.split_once(&format!("<th scope=\"row\">{name}</th>"));

@@ -6,9 +6,9 @@
 //! Invariant: a connection has one request on its way, and every byte of every answer is compared.
 //! Not here: its binary protocol.
 use super::case::{Case, find};
-use super::server::Server;
 use crate::child::Failure;
 use crate::net::pattern;
+use crate::server::Server;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! case.rs     the cases, the programs that they need        user.rs    as whom PostgreSQL runs, if root measures
-//! folder.rs   the folder of all files, which goes            server.rs  starts and ends a server
+//! folder.rs   the folder of all files, which goes
 //! worker.rs   the process that starts a server and its client, of which there is one for each run
 //! redis.rs  memcached.rs  postgres.rs  nginx.rs              what each server and its client are told
 //! ```
@@ -15,7 +15,6 @@ mod memcached;
 mod nginx;
 mod postgres;
 mod redis;
-mod server;
 mod user;
 pub mod worker;
 

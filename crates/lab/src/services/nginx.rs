@@ -6,10 +6,10 @@
 //! Invariant: the worker compares the file once, and ab the length of every answer.
 //! Not here: FastCGI, TLS.
 use super::case::{Case, find};
-use super::server::Server;
 use super::worker::{client, number, strange};
 use crate::child::Failure;
 use crate::net::pattern;
+use crate::server::Server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;

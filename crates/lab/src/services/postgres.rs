@@ -7,10 +7,10 @@
 //! Invariant: a run only reads, so every run finds the same database. The server uses no shared memory with a name.
 //! Not here: as whom it runs (user.rs).
 use super::case::Case;
-use super::server::Server;
 use super::worker::{client, number, run_folder, strange};
 use crate::child::Failure;
 use crate::program;
+use crate::server::Server;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,10 +6,10 @@
 //! Invariant: the server keeps nothing on a disk, and the worker compares its own count of requests with the server's.
 //! Not here: its cluster, its TLS.
 use super::case::{Case, find};
-use super::server::Server;
 use super::worker::{client, number, strange};
 use crate::child::Failure;
 use crate::net::pattern;
+use crate::server::Server;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -8,7 +8,6 @@ use super::{memcached, nginx, postgres, redis};
 use crate::child::Failure;
 use crate::program;
 use serde::{Deserialize, Serialize};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -69,38 +68,12 @@ pub fn run_folder(folder: &Path) -> std::io::Result<PathBuf> {
     Ok(run)
 }
 
-/// What a client says on standard output; it ends with its worker.
+/// What a client of a service says on standard output.
 ///
 /// # Errors
 /// A sentence: it failed, or did not end.
 pub fn client(name: &str, c: &mut Command) -> Result<String, Failure> {
-    // SAFETY: prctl(2) only.
-    unsafe {
-        c.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
-    let said = program::output(c, CLIENT).map_err(|e| match e {
-        Failure::Stuck => Failure::Said(format!("{name} did not end in {} s", CLIENT.as_secs())),
-        e => e,
-    })?;
-    let (out, err) = (
-        String::from_utf8_lossy(&said.out),
-        String::from_utf8_lossy(&said.err),
-    );
-    if said.status.success() {
-        return Ok(out.into());
-    }
-    let mut lines = err
-        .lines()
-        .chain(out.lines())
-        .filter(|l| !l.trim().is_empty());
-    let last = lines.next_back().unwrap_or("");
-    let status = said.status;
-    Err(Failure::Said(format!(
-        "{name} ended with {status}: {last:?}"
-    )))
+    program::client(name, c, CLIENT)
 }
 
 /// The first number after `label` in `text`.
@@ -151,17 +124,6 @@ mod tests {
         assert_eq!(number(text, "failed:"), Some(0.0));
         assert_eq!(number(text, "end"), Some(7.0));
         assert_eq!(number(text, "none"), None);
-    }
-
-    #[test]
-    fn a_client_that_fails_is_quoted() {
-        let sh = |text: &str| client("sh", Command::new("sh").args(["-c", text]));
-        assert_eq!(sh("echo 7").unwrap(), "7\n");
-        let why = sh("echo no socket >&2; exit 4").unwrap_err().to_string();
-        assert!(
-            why.contains("no socket") && why.contains("status: 4"),
-            "{why}"
-        );
     }
 
     #[test]

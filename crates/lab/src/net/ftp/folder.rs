@@ -1,7 +1,7 @@
 //! The folder of a measurement: what the server shows, the file that is transferred, and both programs' settings.
 //!
 //! ```text
-//! byway-bench-ftp-PID/  token server.conf client.conf got
+//! byway-bench-ftp-PID/  token server.conf client.conf vsftpd.said got
 //!                  root/  file
 //!                    in/  put
 //! ```
@@ -9,16 +9,18 @@
 //! Not here: the programs.
 use crate::child::Failure;
 use crate::scratch::{self, Scratch};
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// All names, files before the folders that they are in.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "token",
     "server.conf",
     "client.conf",
+    "vsftpd.said",
     "got",
     "root/file",
     "root/in/put",
@@ -28,13 +30,62 @@ const NAMES: [&str; 8] = [
 /// What is read, written or compared at once.
 const CHUNK: usize = 1 << 20;
 
+/// Where the files are: what a worker has to know of the folder.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+    pub fn root(&self) -> PathBuf {
+        self.path("root")
+    }
+    pub fn file(&self) -> PathBuf {
+        self.path("root/file")
+    }
+    /// Where a get, or a put, leaves its copy.
+    pub fn copy(&self, put: bool) -> PathBuf {
+        self.path(if put { "root/in/put" } else { "got" })
+    }
+    /// What the server asks for: others on the machine cannot read it.
+    pub fn token(&self) -> PathBuf {
+        self.path("token")
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        debug_assert!(NAMES.contains(&name), "a name that no handler removes");
+        self.folder.join(name)
+    }
+
+    /// A file that only this user can read.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let path = self.path(name);
+        let mut how = OpenOptions::new();
+        let mut f = how
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)?;
+        f.write_all(text.as_bytes())?;
+        Ok(path)
+    }
+}
+
 pub struct Folder {
-    scratch: Scratch,
+    /// It goes with the value.
+    _scratch: Scratch,
+    files: Files,
     bytes: u64,
 }
 
 impl Folder {
-    /// With a file of so many bytes.
+    /// With a file of so many bytes, and a token that nobody guesses.
     ///
     /// # Errors
     /// A sentence: there is no room for it and for its copy.
@@ -56,22 +107,30 @@ impl Folder {
         }
         let name = format!("byway-bench-ftp-{}", std::process::id());
         let scratch = Scratch::create(&name, &NAMES).map_err(|e| remedy(e.to_string()))?;
-        let folder = Folder { scratch, bytes };
+        let files = Files {
+            folder: scratch.path().into(),
+        };
+        let folder = Folder {
+            _scratch: scratch,
+            files,
+            bytes,
+        };
         folder.fill().map_err(|e| remedy(e.to_string()))?;
         Ok(folder)
     }
 
     fn fill(&self) -> io::Result<()> {
         fs::set_permissions(
-            self.scratch.path(),
+            self.files.folder(),
             std::os::unix::fs::PermissionsExt::from_mode(0o700),
         )?;
         let mut folder = fs::DirBuilder::new();
         folder.mode(0o700);
-        folder.create(self.root())?;
-        folder.create(self.root().join("in"))?;
+        folder.create(self.files.root())?;
+        folder.create(self.files.root().join("in"))?;
+        self.files.write("token", &format!("{}\n", token()?))?;
         let mut chunk = vec![0; CHUNK];
-        let mut f = File::create(self.file())?;
+        let mut f = File::create(self.files.file())?;
         let mut at = 0;
         while at < self.bytes {
             let n = (self.bytes - at).min(CHUNK as u64) as usize;
@@ -82,39 +141,11 @@ impl Folder {
         Ok(())
     }
 
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
     pub fn bytes(&self) -> u64 {
         self.bytes
-    }
-    pub fn root(&self) -> PathBuf {
-        self.path("root")
-    }
-    pub fn file(&self) -> PathBuf {
-        self.path("root/file")
-    }
-    /// Where a get, or a put, leaves its copy.
-    pub fn copy(&self, put: bool) -> PathBuf {
-        self.path(if put { "root/in/put" } else { "got" })
-    }
-    pub fn path(&self, name: &str) -> PathBuf {
-        debug_assert!(NAMES.contains(&name), "a name that no handler removes");
-        self.scratch.path().join(name)
-    }
-
-    /// A file that only this user can read.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
-        let path = self.path(name);
-        let mut how = OpenOptions::new();
-        let mut f = how
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)?;
-        f.write_all(text.as_bytes())?;
-        Ok(path)
     }
 
     /// Compares the copy with the file, and removes it.
@@ -122,8 +153,8 @@ impl Folder {
     /// # Errors
     /// They differ, or it is not there.
     pub fn compare(&self, put: bool) -> Result<(), Failure> {
-        let path = self.copy(put);
-        let same = same(&self.file(), &path)?;
+        let path = self.files.copy(put);
+        let same = same(&self.files.file(), &path)?;
         fs::remove_file(path)?;
         if same {
             return Ok(());
@@ -132,6 +163,13 @@ impl Folder {
             "the file that was transferred is not the one that was sent".into(),
         ))
     }
+}
+
+/// What nobody guesses.
+fn token() -> io::Result<String> {
+    let mut b = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut b)?;
+    Ok(b.iter().map(|x| format!("{x:02x}")).collect())
 }
 
 /// Whether both files have the same bytes.
@@ -164,26 +202,28 @@ mod tests {
     #[test]
     fn a_copy_is_compared_and_removed() {
         let _one = ONE.lock().unwrap();
-        let f = Folder::new(3 << 20 | 77).unwrap();
+        let folder = Folder::new(3 << 20 | 77).unwrap();
+        let f = folder.files();
         let root = f.root();
         for put in [false, true] {
             fs::copy(f.file(), f.copy(put)).unwrap();
-            f.compare(put).unwrap();
+            folder.compare(put).unwrap();
             assert!(!f.copy(put).exists());
             let mut bytes = fs::read(f.file()).unwrap();
             bytes[3 << 20] ^= 1;
             fs::write(f.copy(put), &bytes).unwrap();
             assert!(
-                f.compare(put)
+                folder
+                    .compare(put)
                     .unwrap_err()
                     .to_string()
                     .contains("not the one")
             );
             fs::write(f.copy(put), &bytes[1..]).unwrap();
-            assert!(f.compare(put).is_err());
-            assert!(f.compare(put).is_err(), "it is gone");
+            assert!(folder.compare(put).is_err());
+            assert!(folder.compare(put).is_err(), "it is gone");
         }
-        drop(f);
+        drop(folder);
         assert!(!root.exists());
     }
 

@@ -5,25 +5,27 @@
 //! ```
 //! Invariant: every copy is compared with the file that it was made from. Server, client and files are this measurement's
 //! own, and gone after it; nobody else can log in while it runs.
-//! Not here: the server (server.rs), the client (client.rs), the files (folder.rs).
+//! Not here: a transfer and its client (transfer.rs), the server (server.rs), the files (folder.rs).
 //!
 //! Source: "Benchmarks für Networking Stack" (30 July 2008), whose file has 520 MB.
-mod client;
-mod folder;
+pub mod folder;
 mod server;
 mod text;
+pub mod transfer;
 
 use super::netperf::workload::OVER;
-use super::place::{CARRIED, Hosts, Place};
+use super::place::{Hosts, Place};
 use super::setting::Setting;
-use super::{Backend, Way};
+use super::worker::{self, Work};
+use super::{Backend, Way, carried};
 use crate::child::Failure;
+use crate::pairs::start::Done;
 use crate::record::{Better, Parameters, Record};
 use crate::runner::{Contest, Limits};
 use crate::workload::Workload;
-use folder::Folder;
-use server::Server;
-use std::io::Read;
+use folder::{Files, Folder};
+use std::net::IpAddr;
+use transfer::Transfer;
 
 pub const CASES: [&str; 2] = ["get", "put"];
 pub const BACKENDS: [Backend; 2] = [
@@ -37,8 +39,8 @@ const MB: u64 = 1_000_000;
 pub struct Ftp {
     setting: Setting,
     bytes: u64,
-    /// Once it is prepared: the files, and what the server asks for.
-    ready: Option<(Folder, String)>,
+    /// Once it is prepared.
+    ready: Option<Folder>,
 }
 
 impl Ftp {
@@ -57,26 +59,32 @@ impl Ftp {
         })
     }
 
-    /// One run: MB/s.
-    fn one(&self, put: bool, b: &Backend) -> Result<f64, Failure> {
-        let Some((folder, token)) = &self.ready else {
+    /// One run of the backend at `k`.
+    fn one(&self, put: bool, k: usize) -> Result<Done, Failure> {
+        let Some(folder) = &self.ready else {
             return Err(Failure::Said("ftp was not prepared".into()));
         };
-        let run = b.carried.then_some(CARRIED);
-        let place = &self.setting.place;
-        let server = Server::start(place, folder, token, run)?;
-        let rate = client::transfer(place, folder, &server, token, put, run)?;
-        drop(server);
+        let work = Work::Ftp(Transfer {
+            put,
+            files: folder.files().clone(),
+            bytes: folder.bytes(),
+        });
+        let done = self.setting.run(k, work)?;
         folder.compare(put)?;
-        Ok(rate)
+        Ok(done)
     }
 }
 
-/// What nobody guesses.
-fn token() -> std::io::Result<String> {
-    let mut b = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut b)?;
-    Ok(b.iter().map(|x| format!("{x:02x}")).collect())
+/// Serves `files` at `ip` until this worker is ended, and vsftpd with it.
+///
+/// # Errors
+/// It does not start.
+pub fn serve(files: &Files, ip: IpAddr) -> Result<Vec<f64>, Failure> {
+    let (_server, at) = server::start(files, ip)?;
+    worker::tell(at.port())?;
+    loop {
+        std::thread::park();
+    }
 }
 
 impl Workload for Ftp {
@@ -113,7 +121,7 @@ impl Workload for Ftp {
         }
         self.setting.prepare(record, &[], None)?;
         record.notes.push(text::about(self.bytes));
-        self.ready = Some((Folder::new(self.bytes)?, token()?));
+        self.ready = Some(Folder::new(self.bytes)?);
         Ok(())
     }
 
@@ -134,9 +142,11 @@ impl Workload for Ftp {
             backends: &names,
             ratios: &ratios,
         };
-        let one = |k: usize| Ok(vec![self.one(put, &self.setting.backends[k])?]);
-        let outcome = contest.run(limits, one, tick)?;
+        let outcome = contest.run(limits, |k| self.one(put, k), tick)?;
         record.add(&contest, &outcome);
+        for (k, name) in names.iter().enumerate() {
+            carried::add(record, case, name, outcome.runs[k].iter());
+        }
         Ok(())
     }
 

@@ -3,20 +3,13 @@
 //! Invariant: it is ended with the value. It runs as whoever measures, without a right of its own, and lets in only those
 //! who know the token, which is in a file of that user's: others on the machine cannot use it to read files.
 //! Not here: other servers.
-use super::folder::Folder;
+use super::folder::Files;
 use crate::child::Failure;
-use crate::net::place::{Hosts, Place};
-use crate::net::veth;
-use crate::pairs::start::Call;
 use crate::program;
-use std::io::{self, Read};
+use crate::server::Server;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
-
-/// Until it lets somebody in.
-const START: Duration = Duration::from_secs(20);
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Where the program is.
 ///
@@ -31,13 +24,8 @@ pub fn find(name: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-pub struct Server {
-    child: Child,
-    pub at: SocketAddr,
-}
-
 /// What vsftpd.conf(5) has to say.
-fn settings(folder: &Folder, at: SocketAddr, token: &Path) -> String {
+fn settings(files: &Files, at: SocketAddr) -> String {
     let on = [
         "listen",
         // Without root, and without giving up what it never had.
@@ -63,8 +51,8 @@ fn settings(folder: &Folder, at: SocketAddr, token: &Path) -> String {
         ("listen_address", at.ip().to_string()),
         ("listen_port", at.port().to_string()),
         ("pasv_address", at.ip().to_string()),
-        ("email_password_file", token.display().to_string()),
-        ("anon_root", folder.root().display().to_string()),
+        ("email_password_file", files.token().display().to_string()),
+        ("anon_root", files.root().display().to_string()),
         ("anon_umask", "077".into()),
         ("file_open_mode", "0600".into()),
         ("max_clients", "2".into()),
@@ -75,74 +63,18 @@ fn settings(folder: &Folder, at: SocketAddr, token: &Path) -> String {
     on.chain(off).chain(values).collect()
 }
 
-impl Server {
-    /// Starts it, on the second host of `place` if there are two.
-    ///
-    /// # Errors
-    /// A sentence: it is not there, or does not start.
-    pub fn start(
-        place: &Place,
-        folder: &Folder,
-        token: &str,
-        run: Option<&'static [&'static str]>,
-    ) -> Result<Server, Failure> {
-        let program = find("vsftpd")?;
-        let namespace = place.namespace(1);
-        let ip: IpAddr = match place.hosts {
-            Hosts::Here => crate::net::socket::LOOPBACK,
-            _ => veth::SECOND.parse().map_err(io::Error::other)?,
-        };
-        let free = || TcpListener::bind((ip, 0))?.local_addr();
-        let at = veth::inside(namespace, free)?;
-        let token = folder.write("token", &format!("{token}\n"))?;
-        let settings = folder.write("server.conf", &settings(folder, at, &token))?;
-        let call = Call {
-            program: Some(&program),
-            words: vec![settings.display().to_string()],
-            cpus: &[place.second()],
-            run,
-            namespace,
-        };
-        let child = place
-            .byway()
-            .command(&call)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut server = Server { child, at };
-        server.wait(namespace)?;
-        Ok(server)
-    }
-
-    /// Until it listens.
-    fn wait(&mut self, namespace: Option<std::os::fd::RawFd>) -> Result<(), Failure> {
-        let (until, at) = (Instant::now() + START, self.at);
-        loop {
-            if veth::inside(namespace, || TcpStream::connect(at).map(drop)).is_ok() {
-                return Ok(());
-            }
-            let ended = self.child.try_wait()?.is_some();
-            if ended || Instant::now() > until {
-                program::end(&mut self.child);
-                let mut said = String::new();
-                if let Some(out) = self.child.stdout.as_mut() {
-                    out.read_to_string(&mut said)?;
-                }
-                return Err(Failure::Said(format!(
-                    "vsftpd does not start at {at}: {:?}; is it the program of Debian's package vsftpd?",
-                    said.trim()
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        program::end(&mut self.child);
-    }
+/// Starts it at `ip`; back when it listens, with where that is.
+///
+/// # Errors
+/// A sentence: it is not there, or does not start.
+pub fn start(files: &Files, ip: IpAddr) -> Result<(Server, SocketAddr), Failure> {
+    let at = TcpListener::bind((ip, 0))?.local_addr()?;
+    let settings = files.write("server.conf", &settings(files, at))?;
+    let mut c = Command::new(find("vsftpd")?);
+    c.arg(settings);
+    let listens = || TcpStream::connect(at).is_ok();
+    let server = Server::start("vsftpd", &mut c, files.folder(), libc::SIGTERM, listens)?;
+    Ok((server, at))
 }
 
 #[cfg(test)]

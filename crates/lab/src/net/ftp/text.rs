@@ -2,6 +2,7 @@
 //!
 //! Invariant: as in net/text.rs.
 use super::CASES;
+use crate::net::carried;
 use crate::net::text::rows;
 use crate::pairs::text::short;
 use crate::published::network;
@@ -11,7 +12,7 @@ use crate::record::Record;
 pub fn about(bytes: u64) -> String {
     format!(
         "a file of {} MB between vsftpd and curl, file to file in the temporary folder; MB/s (10^6) of the transfer itself, \
-         without start and log-in; byway: both programs under `byway run`, which carries no sockets yet",
+         without start and log-in; byway: both programs under one `byway run`",
         bytes / super::MB
     )
 }
@@ -25,7 +26,12 @@ fn row(name: &str, cell: impl Fn(&str) -> String) -> String {
 pub fn table(record: &Record, backends: &[&str]) -> Vec<String> {
     let ours = |b: &str, case: &str| {
         let found = record.find(case, b, "rate");
-        found.map_or("-".into(), |r| short(r.median))
+        let mark = if carried::is_kernels(record, case, b) {
+            carried::MARK
+        } else {
+            ""
+        };
+        found.map_or("-".into(), |r| short(r.median) + mark)
     };
     let all = network("ftp_520MB");
     let said = |row: &str, case: &str| {
@@ -39,6 +45,9 @@ pub fn table(record: &Record, backends: &[&str]) -> Vec<String> {
             .iter()
             .map(|b| row(&format!("here, {b}"), |c| ours(b, c))),
     );
+    if lines.iter().any(|l| l.contains(carried::MARK)) {
+        lines.push(carried::LEGEND.into());
+    }
     lines.push("other machines, published 2008: 520 MB".into());
     lines.extend(rows(&all).iter().map(|r| row(r, |c| said(r, c))));
     lines
@@ -52,6 +61,7 @@ mod tests {
     fn ours_stand_above_what_was_published() {
         let mut r = Record::new("ftp");
         r.row("get", "kernel", ("rate", "MB/s", None), &[vec![1234.0]]);
+        r.row("put", "byway", ("rate", "MB/s", None), &[vec![567.0]]);
         let lines = table(&r, &["kernel", "byway"]);
         assert_eq!(lines.len(), 2 + 2 + 1 + 2);
         assert!(lines[2].ends_with("1234           -"), "{}", lines[2]);
@@ -59,5 +69,9 @@ mod tests {
         assert!(
             lines[5].starts_with("openSUSE (native)") && lines[5].ends_with("51.0        48.0")
         );
+        carried::add(&mut r, "put", "byway", [carried::tests::run(0.0)].iter());
+        let lines = table(&r, &["kernel", "byway"]);
+        assert!(lines[3].ends_with("-        567*"), "{}", lines[3]);
+        assert_eq!(lines[4], carried::LEGEND);
     }
 }

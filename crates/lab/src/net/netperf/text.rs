@@ -113,7 +113,12 @@ mod tests {
                 r.row(t.name(), b, (metric, unit, None), &[vec![1234.0]]);
             }
             let part = if t == Test::TcpRr { 0.9 } else { 0.0 };
-            carried::add(&mut r, t.name(), "byway", [part].into_iter());
+            carried::add(
+                &mut r,
+                t.name(),
+                "byway",
+                [carried::tests::run(part)].iter(),
+            );
         }
         let lines = table(&r, &["kernel", "byway"], "localhost");
         let words = |i: usize| lines[i].split_whitespace().collect::<Vec<_>>().join(" ");

@@ -177,8 +177,7 @@ impl Workload for Netperf {
             }
         }
         for (k, name) in names.iter().enumerate() {
-            let parts = outcome.runs[k].iter().filter_map(|r| r.0.carried);
-            carried::add(record, case, name, parts);
+            carried::add(record, case, name, outcome.runs[k].iter().map(|r| &r.0));
         }
         Ok(())
     }

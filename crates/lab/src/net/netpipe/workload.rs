@@ -326,8 +326,8 @@ impl Workload for Netpipe {
             self.keep(record, case, &sizes, &marks, &ratios, &outcome);
         }
         for (k, b) in self.setting.backends.iter().enumerate() {
-            let parts = outcome.runs[k].iter().filter_map(|r| r.done.carried);
-            carried::add(record, case, b.name, parts);
+            let runs = outcome.runs[k].iter().map(|r| &r.done);
+            carried::add(record, case, b.name, runs);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A server of a run: started by the worker, ready once it listens, ended with the value.
+//! A real server of a run: started by the run's worker, ready once it listens, ended with the value.
 //!
 //! Invariant: a server ends with its worker: the kernel sends it the signal by which it ends its own processes. What it
 //! says goes into a file, whose last line is told if it fails.
