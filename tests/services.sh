@@ -27,7 +27,7 @@ shm=$(shm)
 if services --runs 1 --json record >out 2>err; then
   is "services: rows" "$(python3 -c 'import json
 r = json.load(open("record"))
-rows = {(x["case"], x["backend"], x["metric"]) for x in r["results"] if x["median"] > 0}
+rows = {(x["case"], x["backend"], x["metric"]) for x in r["results"] if x["median"] > 0 and x["metric"] != "carried"}
 here = [e["case"] for e in r["ended"]]
 missing = " ".join(n for n in r["notes"] if n.startswith("left out"))
 cases = "redis-1 redis-50 redis-50x16 memcached-50 postgres-1 postgres-8 nginx-8".split()
@@ -41,6 +41,36 @@ else
   has "services: none" "$(cat err)" "apt-get install"
 fi
 left "all"
+
+# The original tools, the quickest cases: those that are here have both rows, the others are named with their package.
+tools="nptcp-1 iperf3-32k wrk-8 netperf-tcp_rr"
+# shellcheck disable=SC2086
+if "$limit" 120 "$byway" bench originals --quick --runs 1 --json record $tools >out 2>err; then
+  is "originals: rows" "$(python3 -c 'import json, sys
+r = json.load(open("record")); notes = " ".join(r["notes"])
+for c in sys.argv[1:]:
+    rows = [w["backend"] for w in r["results"] if w["case"] == c and w["metric"] != "carried" and w["median"] > 0]
+    here = rows == ["kernel", "byway"] and [q["ratio"] > 0 for q in r["ratios"] if q["case"] == c] == [True]
+    if here == (c in notes.split("left out: ")[-1].split("apt-get")[0]) and "left out" in notes: print(c, rows)
+print("fine" if not r.get("faults") else r["faults"])' $tools)" fine
+  is "originals: no line of 80 columns" "$(awk 'length > 79' out)" ""
+else
+  has "originals: none" "$(cat err)" "apt-get install"
+fi
+left "originals"
+# netperf as far as what it is told and says: two programs in its place, which answer as it does.
+only sh cat rm sleep python3
+printf '#!/usr/bin/env python3\nimport socket, sys\ns = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))\nwhile True: s.accept()\n' >few/netserver
+printf '#!/bin/sh\necho "$*" >>%s/told\necho "1236.00  "\n' "$work" >few/netperf; chmod +x few/netserver few/netperf
+PATH=$work/few:$PATH "$byway" bench originals --quick --runs 1 netperf-tcp_rr netperf-tcp_stream >out 2>err; is "netperf in its place" $? 0
+has "netperf in its place" "$(tr -s ' ' <out)" "netperf-tcp_rr byway rate 1236 1/s"
+has "netperf: told" "$(cat told)" "-t TCP_STREAM -- -m 32768 -s 65500,65500 -S 65500,65500"
+printf '#!/bin/sh\necho "no such test"\n' >few/netperf
+PATH=$work/few:$PATH "$byway" bench originals --quick --runs 1 netperf-tcp_rr >out 2>err; is "netperf that says something else" $? 1
+has "netperf that says something else" "$(tr -s ' \n' ' ' <out)" 'which this version cannot read'
+PATH=$work/few "$byway" bench originals --quick nptcp-1 2>err; is "no NPtcp" $? 2
+has "no NPtcp" "$(cat err)" "NPtcp is not installed; on Debian, as root: apt-get install netpipe-tcp"
+left "tools in their places"
 
 # A service that is not here, or fails: the others are measured.
 only sh cat rm sleep

@@ -24,9 +24,22 @@ pub struct Wanted {
 }
 
 /// The order of the sources.
-const ORDER: [&str; 14] = [
-    "fifo", "grep", "bw-pipe", "pipeflex", "mbuf", "netpipe", "netperf", "ftp", "lat-pipe",
-    "ready", "pipeline", "start", "services", "native",
+const ORDER: [&str; 15] = [
+    "fifo",
+    "grep",
+    "bw-pipe",
+    "pipeflex",
+    "mbuf",
+    "netpipe",
+    "netperf",
+    "ftp",
+    "lat-pipe",
+    "ready",
+    "pipeline",
+    "start",
+    "services",
+    "originals",
+    "native",
 ];
 
 /// Writes it all; 2 if it could not.

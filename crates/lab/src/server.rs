@@ -89,16 +89,36 @@ impl Server {
         }
     }
 
+    /// Waits for one that ends by itself, after its only client.
+    ///
+    /// # Errors
+    /// A sentence: it does not end, or not well.
+    pub fn finished(mut self) -> Result<(), Failure> {
+        match self.waited()? {
+            Some(s) if s.success() => Ok(()),
+            Some(s) => Err(self.failed(&format!("ended with {s}"))),
+            None => Err(self.failed(&format!("did not end {} s after its client", END.as_secs()))),
+        }
+    }
+
+    /// How it has ended, within `END`.
+    fn waited(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        let until = Instant::now() + END;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(None)
+    }
+
     /// Sends the signal and waits; `None`: it was killed.
     fn ended(&mut self) -> Option<ExitStatus> {
         // SAFETY: our own child, which has not been waited for.
         unsafe { libc::kill(self.child.id() as i32, self.signal) };
-        let until = Instant::now() + END;
-        while Instant::now() < until {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            std::thread::sleep(LOOK);
+        if let Ok(Some(status)) = self.waited() {
+            return Some(status);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -132,6 +152,13 @@ mod tests {
         let why = sh("echo no port; exit 3", false).err().unwrap().to_string();
         assert!(
             why.contains("no port") && why.contains("exit status: 3"),
+            "{why}"
+        );
+        sh("exit 0", true).unwrap().finished().unwrap();
+        let why = sh("echo no client; exit 4", true).unwrap().finished();
+        let why = why.err().unwrap().to_string();
+        assert!(
+            why.contains("no client") && why.contains("exit status: 4"),
             "{why}"
         );
         let s = sh("echo gone; exit 0", true).unwrap();

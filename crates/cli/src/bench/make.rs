@@ -57,6 +57,11 @@ pub fn services(w: &Wanted) -> Made {
     Ok(Box::new(Services::new(&byway, w.places()?, w.quick)))
 }
 
+pub fn originals(w: &Wanted) -> Made {
+    let byway = itself()?;
+    Ok(Box::new(Services::originals(&byway, w.places()?, w.quick)))
+}
+
 pub fn netpipe(w: &Wanted) -> Made {
     let options = byway_lab::net::netpipe::Options::usual(w.quick);
     let place = net::here(w, &itself()?)?;

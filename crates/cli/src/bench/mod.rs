@@ -7,7 +7,7 @@
 //! make.rs      each workload, from what it was told
 //! against.rs   two records, and the exit status that follows
 //! session.rs   runs any workload of the lab: cases, time, progress, tables, the record
-//! seeds.rs     all workloads but services, in the order of their sources
+//! seeds.rs     all workloads but services and originals, in the order of their sources
 //! ```
 //! Invariant: words that cannot be used, or a machine that cannot do it, end with status 2, a sentence and a remedy.
 //! Each of these files uses only files above it in the list.
@@ -24,7 +24,7 @@ mod session;
 use byway_lab::pairs::Bench;
 use clap::Subcommand;
 use flags::{Flex, Lines, Wanted};
-use make::{Made, between, itself, lines, mbuf, native, services, starts};
+use make::{Made, between, itself, lines, mbuf, native, originals, services, starts};
 use outcome::status;
 use std::path::PathBuf;
 
@@ -57,6 +57,8 @@ pub enum What {
     Start(Wanted),
     /// Redis, memcached, PostgreSQL and nginx over UNIX sockets
     Services(Wanted),
+    /// The original tools: NPtcp, iperf3, sockperf, wrk, netperf
+    Originals(Wanted),
     /// The native library's records and wake-ups, beside others'
     Native(Wanted),
     /// All of them, each beside its published table
@@ -83,6 +85,7 @@ pub fn bench(what: &What) -> i32 {
         What::Pipeline(l) => one(&l.wanted, |w| lines(w, l.size())),
         What::Start(w) => one(w, starts),
         What::Services(w) => one(w, services),
+        What::Originals(w) => one(w, originals),
         What::Native(w) => one(w, native),
         What::Seeds(s) => status(seeds::run(s)),
         What::Compare(f) => status(against::files(f)),

@@ -130,7 +130,7 @@ impl Place {
             run,
             namespace: self.namespace(0),
         };
-        let done = self.byway.call(&call, limit, 0);
+        let done = self.byway.call(&call, limit, job.work.of());
         match (done, server) {
             // What the server says is nearer to the cause.
             (Err(e), Some(s)) => Err(s.why().unwrap_or(e)),

@@ -9,6 +9,7 @@ use super::netpipe;
 use super::session::{self, Asked};
 use crate::child::Failure;
 use crate::pairs::pair;
+use crate::pairs::start::Of;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -42,6 +43,14 @@ impl Work {
         match self {
             Work::Ftp(t) => Work::FtpServer(t.files.clone(), ip),
             _ => Work::Serve(SocketAddr::new(ip, 0)),
+        }
+    }
+
+    /// Of which bytes its carried part is.
+    pub fn of(&self) -> Of {
+        match self {
+            Work::Netpipe(Way::Pipe, _) => Of::All,
+            _ => Of::Sockets,
         }
     }
 
@@ -98,7 +107,7 @@ fn serve_one(at: SocketAddr) -> Result<(), Failure> {
     done
 }
 
-/// Tells its port to who has started it (place.rs).
+/// Tells its port to the process that started it (place.rs).
 ///
 /// # Errors
 /// Nobody reads it.

@@ -12,7 +12,7 @@
 //!
 //! `vmsplice` compares unfairly: cat has to copy the file, this one maps it.
 use super::link::{self, End, Kind, Link};
-use super::start::{Byway, Call, Done};
+use super::start::{Byway, Call, Done, Of};
 use super::{Backend, Plan, bw_pipe, carried_pipes};
 use crate::child::{Failure, now};
 use crate::workload::pipeline::{self, Case, Texts};
@@ -86,7 +86,7 @@ pub fn run(backend: &Backend, plan: &Plan, byway: &Byway, texts: &Texts) -> Resu
             run: None,
             namespace: None,
         };
-        return byway.call(&call, LIMIT, 0);
+        return byway.call(&call, LIMIT, Of::All);
     }
     let (case, side) = match (backend.run, backend.kind) {
         (Some(words), _) => (shell()?, Side::Carried(words)),

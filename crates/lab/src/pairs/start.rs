@@ -89,18 +89,17 @@ impl Byway {
             run,
             namespace: None,
         };
-        let mut done = self.call(&call, LIMIT, job.work.bytes())?;
+        let mut done = self.call(&call, LIMIT, Of::Bytes(job.work.bytes()))?;
         done.carried = done.carried.filter(|_| job.work.is_by_pipes());
         Ok(done)
     }
 
-    /// Runs a worker that has to end within `limit`, and moves so many bytes through pipes at least; 0: as many as were
-    /// counted.
+    /// Runs a worker that has to end within `limit`.
     ///
     /// # Errors
     /// What went wrong there.
-    pub fn call(&self, call: &Call, limit: Duration, bytes: u64) -> Result<Done, Failure> {
-        self.finish(call, &mut self.command(call), limit, bytes)
+    pub fn call(&self, call: &Call, limit: Duration, of: Of) -> Result<Done, Failure> {
+        self.finish(call, &mut self.command(call), limit, of)
     }
 
     /// The same with what `command` made of `call`, to which its caller may have added.
@@ -112,7 +111,7 @@ impl Byway {
         call: &Call,
         command: &mut Command,
         limit: Duration,
-        bytes: u64,
+        of: Of,
     ) -> Result<Done, Failure> {
         let said = program::output(command, limit)?;
         let (out, err) = (
@@ -124,7 +123,7 @@ impl Byway {
             return Err(call.silent(&err));
         }
         let carried = match call.run {
-            Some(_) => Some(part(&err, bytes)?),
+            Some(_) => Some(part(&err, of)?),
             None => None,
         };
         Ok(Done {
@@ -209,38 +208,72 @@ fn in_help(help: &str) -> Vec<&'static str> {
     known.map(|p| p.0).collect()
 }
 
-/// Of `bytes` at least, which part `--explain` says was carried; where their number is not known, of those that it counted.
-fn part(explained: &str, bytes: u64) -> Result<f64, Failure> {
+/// Of which bytes a run's carried part is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// So many at least, of pipes.
+    Bytes(u64),
+    /// All that `--explain` counted.
+    All,
+    /// The same of sockets alone: what programs say goes through pipes.
+    Sockets,
+}
+
+/// What `--explain` says of one channel, or of several alike: the lines that go on have four spaces more.
+fn entries(explained: &str) -> Vec<String> {
+    let mut all: Vec<String> = vec![];
+    for line in explained.lines().filter_map(|l| l.strip_prefix("byway: ")) {
+        match (line.strip_prefix("    "), all.last_mut()) {
+            (Some(more), Some(last)) => *last += &format!(", {more}"),
+            _ => all.push(line.into()),
+        }
+    }
+    all
+}
+
+/// Which part was carried, as `--explain` has it.
+fn part(explained: &str, of: Of) -> Result<f64, Failure> {
     if let Some(why) = explained
         .lines()
         .find_map(|l| l.strip_prefix("byway: nothing is carried: "))
     {
         return Err(Failure::Said(format!("byway run carries nothing: {why}")));
     }
-    // The number that stands before `words`, line by line.
+    let is_meant = |e: &&String| of != Of::Sockets || e.contains("socket: ");
+    let entries = entries(explained);
+    // The number that stands before `words`, entry by entry.
     let sum = |words: &str| -> u64 {
-        let lines = explained.lines().filter_map(|l| l.split_once(words));
+        let own = entries.iter().filter(is_meant);
         let number = |before: &str| before.rsplit(' ').next()?.parse::<u64>().ok();
-        lines.filter_map(|(before, _)| number(before)).sum()
+        own.filter_map(|e| number(e.split_once(words)?.0)).sum()
     };
     let carried = sum(" bytes carried");
-    let all = match bytes {
-        0 => carried + sum(" by the kernel") + sum(" bytes by the kernel"),
-        n => n,
+    let all = match of {
+        Of::Bytes(n) => n,
+        _ => carried + sum(" by the kernel") + sum(" bytes by the kernel"),
     };
     Ok((carried as f64 / all.max(1) as f64).min(1.0))
 }
 
-/// Why nothing was carried: the end of the first line of `--explain`, which goes on in a line of its own where it is long.
+/// Why sockets or pipes were not carried: what the first line of `--explain` says where that is of all, or else what it says
+/// of the largest of the sockets that were not.
 fn why(explained: &str) -> Option<String> {
-    let mut lines = explained.lines();
-    let head = lines.find(|l| l.starts_with("byway: none of "))?;
-    let why = match head.split_once("; ") {
-        Some((_, why)) => why,
-        None => lines.next()?.strip_prefix("byway:     ")?,
-    };
-    Some(why.into())
+    let entries = entries(explained);
+    let all = entries.iter().find(|e| e.starts_with("none of "));
+    // Where that line is long, it goes on in another.
+    if let Some((_, why)) =
+        all.and_then(|e| e.split_once("carried; ").or(e.split_once("carried, ")))
+    {
+        return Some(why.into());
+    }
+    let sockets = entries.iter().filter_map(|e| e.split_once("socket: "));
+    let causes = sockets.filter_map(|(_, s)| s.split_once(": ")?.1.split(", ").next());
+    let mut causes = causes.filter(|c| !HARMLESS.contains(c));
+    causes.next().map(String::from)
 }
+
+/// What `--explain` says of sockets that were not worth it.
+const HARMLESS: [&str; 2] = ["nothing went through", "under 64 KiB"];
 
 /// Below this part of its bytes a run was hardly carried.
 const MOSTLY: f64 = 0.9;
@@ -290,23 +323,28 @@ mod tests {
         );
         assert_eq!(is(&format!("{none}\nbyway: a -> b: under 64 KiB\n")), "");
         assert_eq!(is("byway: 1 of 2 pipes carried; a polls its pipes\n"), "");
+        let some = "byway: 1 of 3 pipes carried\nbyway: a -> b  9 bytes carried, none by the kernel\n\
+                    byway: socket: c -> d: under 64 KiB\nbyway: 2 x socket: a -> ?: a polls its pipes\n\
+                    byway:     at least 7 bytes by the kernel\n";
+        assert_eq!(is(some), "a polls its pipes");
     }
 
     #[test]
     fn what_was_carried() {
         let said = "byway: pipe:[1]  byway -> byway  100 bytes carried, 0 calls left to the kernel\n\
                     byway: fifo:[2]  byway -> byway  50 bytes carried, 7 calls left to the kernel\n";
-        assert_eq!(part(said, 300).unwrap(), 0.5);
-        assert_eq!(part(said, 100).unwrap(), 1.0);
-        assert_eq!(part("", 0).unwrap(), 0.0);
+        assert_eq!(part(said, Of::Bytes(300)).unwrap(), 0.5);
+        assert_eq!(part(said, Of::Bytes(100)).unwrap(), 1.0);
+        assert_eq!(part("", Of::All).unwrap(), 0.0);
         let said = "byway: 2 of 3 pipes and sockets' directions carried\n\
                     byway: 2 x socket: a -> b  300 bytes carried, 60 by the kernel\n\
                     byway: socket: a -> ?: a polls its pipes, at least 30 bytes by the kernel\n\
                     byway: a -> b  100 bytes carried, none by the kernel\n\
                     byway: socket: a -> ?: no program that takes part read\n\
                     byway:     at least 10 bytes by the kernel\n";
-        assert_eq!(part(said, 0).unwrap(), 0.8);
-        let e = part("byway: nothing is carried: no library; build it\n", 5).unwrap_err();
+        assert_eq!(part(said, Of::All).unwrap(), 0.8);
+        assert_eq!(part(said, Of::Sockets).unwrap(), 0.75);
+        let e = part("byway: nothing is carried: no library; build it\n", Of::All).unwrap_err();
         assert!(e.to_string().contains("build it"));
     }
 }

@@ -1,10 +1,11 @@
-//! The cases of `services`: a service, how many clients ask it, and how much they ask.
+//! The cases of `services` and of `originals`: a service or a tool, how many clients ask it, and how much they ask.
 //!
-//! Invariant: a run of a case asks for a fixed amount, so both backends do the same work.
-//! Not here: how a service is started and asked (redis.rs, memcached.rs, postgres.rs, nginx.rs).
-use super::{memcached, nginx, postgres, redis};
+//! Invariant: a run of a service asks for a fixed amount, so both backends do the same work. So does NPtcp; the other tools
+//! work for a fixed time.
+//! Not here: how each is started and asked (redis.rs, memcached.rs, postgres.rs, nginx.rs, originals.rs).
+use super::{memcached, nginx, originals, postgres, redis};
 use crate::program;
-use crate::record::{Better, Metric};
+use crate::record::Better;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,14 +14,24 @@ pub enum Service {
     Memcached,
     Postgres,
     Nginx,
+    Nptcp,
+    Iperf3,
+    Sockperf,
+    Wrk,
+    Netperf,
 }
 
 impl Service {
-    pub const ALL: [Service; 4] = [
+    pub const ALL: [Service; 9] = [
         Service::Redis,
         Service::Memcached,
         Service::Postgres,
         Service::Nginx,
+        Service::Nptcp,
+        Service::Iperf3,
+        Service::Sockperf,
+        Service::Wrk,
+        Service::Netperf,
     ];
 
     pub fn name(self) -> &'static str {
@@ -29,6 +40,11 @@ impl Service {
             Service::Memcached => "memcached",
             Service::Postgres => "postgres",
             Service::Nginx => "nginx",
+            Service::Nptcp => "nptcp",
+            Service::Iperf3 => "iperf3",
+            Service::Sockperf => "sockperf",
+            Service::Wrk => "wrk",
+            Service::Netperf => "netperf",
         }
     }
 
@@ -39,6 +55,11 @@ impl Service {
             Service::Memcached => &memcached::PROGRAMS,
             Service::Postgres => &postgres::PROGRAMS,
             Service::Nginx => &nginx::PROGRAMS,
+            Service::Nptcp => &["NPtcp"],
+            Service::Iperf3 => &["iperf3"],
+            Service::Sockperf => &["sockperf"],
+            Service::Wrk => &["wrk", "nginx"],
+            Service::Netperf => &["netserver", "netperf"],
         }
     }
 
@@ -49,6 +70,11 @@ impl Service {
             Service::Memcached => "memcached",
             Service::Postgres => "postgresql",
             Service::Nginx => "nginx apache2-utils",
+            Service::Nptcp => "netpipe-tcp",
+            Service::Iperf3 => "iperf3",
+            Service::Sockperf => "sockperf",
+            Service::Wrk => "wrk nginx",
+            Service::Netperf => "netperf, which is in Debian's part non-free",
         }
     }
 
@@ -61,15 +87,6 @@ impl Service {
             self.packages()
         ))
     }
-
-    /// What a run gives, in this order; the first is the one that is compared.
-    pub fn metrics(self) -> &'static [Metric<'static>] {
-        const MORE: Option<Better> = Some(Better::More);
-        match self {
-            Service::Redis => &[("get", "1/s", MORE), ("set", "1/s", MORE)],
-            _ => &[("rate", "1/s", MORE)],
-        }
-    }
 }
 
 /// Where a program is: servers are not on everybody's path, and PostgreSQL's programs on nobody's.
@@ -81,6 +98,9 @@ pub fn find(name: &str) -> Option<PathBuf> {
     program::find(name, &["/usr/sbin", "/usr/local/sbin"])
 }
 
+/// A metric of a case, and which way it is good.
+pub type Figure = (&'static str, &'static str, Better);
+
 #[derive(Clone, Copy)]
 pub struct Case {
     pub id: &'static str,
@@ -88,7 +108,9 @@ pub struct Case {
     pub clients: u32,
     /// Requests that a client sends before it waits for an answer.
     pub depth: u32,
-    /// Requests of all clients together in a usual run, and with --quick.
+    /// Bytes of a message, where the tool is told.
+    pub size: u32,
+    /// Requests of all clients together in a usual run, and with --quick; blocks of NPtcp, s of other tools.
     amount: [u32; 2],
 }
 
@@ -103,9 +125,51 @@ const fn case(
         service,
         clients,
         depth,
+        size: 0,
         amount,
     }
 }
+
+const fn tool(
+    id: &'static str,
+    service: Service,
+    clients: u32,
+    size: u32,
+    amount: [u32; 2],
+) -> Case {
+    Case {
+        id,
+        service,
+        clients,
+        depth: 1,
+        size,
+        amount,
+    }
+}
+
+/// s of a run of a tool that works for a time: it takes whole seconds.
+const TIME: [u32; 2] = [3, 1];
+pub const ORIGINALS: [Case; 13] = [
+    tool("nptcp-1", Service::Nptcp, 1, 1, [20_000, 4_000]),
+    tool("nptcp-64k", Service::Nptcp, 1, 64 << 10, [4_000, 1_000]),
+    tool("nptcp-1m", Service::Nptcp, 1, 1 << 20, [400, 100]),
+    tool("iperf3-32k", Service::Iperf3, 1, originals::SEED, TIME),
+    tool("iperf3-128k", Service::Iperf3, 1, 128 << 10, TIME),
+    tool("sockperf-tcp", Service::Sockperf, 1, 14, TIME),
+    tool("sockperf-udp", Service::Sockperf, 1, 14, TIME),
+    tool("wrk-1", Service::Wrk, 1, 0, TIME),
+    tool("wrk-8", Service::Wrk, 8, 0, TIME),
+    tool(
+        "netperf-tcp_stream",
+        Service::Netperf,
+        1,
+        originals::SEED,
+        TIME,
+    ),
+    tool("netperf-tcp_rr", Service::Netperf, 1, 1, TIME),
+    tool("netperf-tcp_crr", Service::Netperf, 1, 1, TIME),
+    tool("netperf-udp_rr", Service::Netperf, 1, 1, TIME),
+];
 
 pub const CASES: [Case; 7] = [
     case("redis-1", Service::Redis, [1, 1], [30_000, 5_000]),
@@ -124,8 +188,21 @@ pub const CASES: [Case; 7] = [
 
 impl Case {
     pub fn of(id: &str) -> Option<&'static Case> {
-        CASES.iter().find(|c| c.id == id)
+        CASES.iter().chain(&ORIGINALS).find(|c| c.id == id)
     }
+
+    /// What a run gives, in this order; the first is the one that is compared.
+    pub fn figures(&self) -> &'static [Figure] {
+        const MORE: Better = Better::More;
+        match self.service {
+            Service::Redis => &[("get", "1/s", MORE), ("set", "1/s", MORE)],
+            Service::Nptcp | Service::Sockperf => &[("latency", "us", Better::Less)],
+            Service::Iperf3 => &[("receive", "MiB/s", MORE)],
+            Service::Netperf if self.id.ends_with("stream") => &[("receive", "MiB/s", MORE)],
+            _ => &[("rate", "1/s", MORE)],
+        }
+    }
+
     pub fn amount(&self, quick: bool) -> u32 {
         self.amount[usize::from(quick)]
     }
@@ -137,10 +214,13 @@ mod tests {
 
     #[test]
     fn every_client_asks_as_often_as_any() {
-        for c in &CASES {
+        for c in CASES.iter().chain(&ORIGINALS) {
             assert_eq!(Case::of(c.id).unwrap().id, c.id);
+            assert!(!c.figures().is_empty());
+            assert!(c.id.len() < 21, "{} is longer than its column", c.id);
             assert!(c.id.starts_with(c.service.name()));
-            for quick in [false, true] {
+            // A tool that works for a time has no share of a client's.
+            for quick in [false, true].into_iter().filter(|_| c.amount != TIME) {
                 assert_eq!(c.amount(quick) % (c.clients * c.depth), 0, "{}", c.id);
             }
             assert!(c.amount(true) < c.amount(false));
@@ -150,7 +230,7 @@ mod tests {
     #[test]
     fn what_is_not_here_is_named_with_its_package() {
         for s in Service::ALL {
-            assert!(!s.packages().is_empty() && !s.metrics().is_empty());
+            assert!(!s.packages().is_empty());
             if let Some(why) = s.missing() {
                 assert!(why.contains("apt-get install"), "{why}");
             }

@@ -1,10 +1,11 @@
-//! `services`: real servers on UNIX sockets and the clients that ask them, plain and under one `byway run`.
+//! `services` and `originals`: real servers and the clients that ask them, plain and under one `byway run`. The first are
+//! services on UNIX sockets, the second the original tools of the network's sources, over the loopback.
 //!
 //! ```text
 //! case.rs     the cases, the programs that they need        user.rs    as whom PostgreSQL runs, if root measures
 //! folder.rs   the folder of all files, which goes
 //! worker.rs   the process that starts a server and its client, of which there is one for each run
-//! redis.rs  memcached.rs  postgres.rs  nginx.rs              what each server and its client are told
+//! redis.rs  memcached.rs  postgres.rs  nginx.rs  originals.rs    what each server and its client are told
 //! ```
 //! Invariant: each run has a server of its own and ends it; answers are compared in every run. A run that goes wrong is a
 //! fault of its case, and the other cases are measured all the same.
@@ -13,6 +14,7 @@ mod case;
 mod folder;
 mod memcached;
 mod nginx;
+mod originals;
 mod postgres;
 mod redis;
 mod user;
@@ -20,12 +22,12 @@ pub mod worker;
 
 use crate::child::Failure;
 use crate::interrupt;
-use crate::net::text;
-use crate::pairs::start::{Byway, Call, Done};
-use crate::record::{Better, Metric, Parameters, Record};
+use crate::net::{carried, text};
+use crate::pairs::start::{Byway, Call, Done, Of};
+use crate::record::{Metric, Parameters, Record};
 use crate::runner::{Contest, Limits};
 use crate::workload::Workload;
-use case::{CASES, Case, Service};
+use case::{CASES, Case, ORIGINALS, Service};
 use folder::Folder;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,14 +42,16 @@ const OVER: &str = BACKENDS[0];
 const RUNS: [Option<&[&str]>; 2] = [None, Some(&[])];
 const NOTE: &str = "each run starts its server and its client, all under one `byway run` or none; rates are the client's own, \
      without the start";
-const NOT_CARRIED: &str =
-    "no run under `byway run` carried a byte, so both backends are the kernel's";
+const TOOLS_NOTE: &str = "NPtcp compares every block of a first pass; sockperf counts what is lost, wrk what fails; NPtcp's and sockperf's \
+     latency is half of a round trip";
 
 /// The cases, or some, ready to be run.
 pub struct Services {
     byway: Byway,
     cpus: Vec<usize>,
     quick: bool,
+    name: &'static str,
+    cases: &'static [Case],
     folder: Option<Folder>,
 }
 
@@ -58,7 +62,18 @@ impl Services {
             byway: Byway::new(byway),
             cpus,
             quick,
+            name: "services",
+            cases: &CASES,
             folder: None,
+        }
+    }
+
+    /// The original tools in place of services.
+    pub fn originals(byway: &Path, cpus: Vec<usize>, quick: bool) -> Services {
+        Services {
+            name: "originals",
+            cases: &ORIGINALS,
+            ..Services::new(byway, cpus, quick)
         }
     }
 
@@ -115,13 +130,13 @@ impl Services {
         if let Some(u) = &user {
             u.of(&mut c, &own);
         }
-        self.byway.finish(&call, &mut c, LIMIT, 0)
+        self.byway.finish(&call, &mut c, LIMIT, Of::Sockets)
     }
 
     /// One run of the backend at `k`.
     fn one(&self, case: &Case, k: usize) -> Result<Done, Failure> {
         let done = self.worker(case, RUNS[k], false)?;
-        match done.figures.len() == case.service.metrics().len() {
+        match done.figures.len() == case.figures().len() {
             true => Ok(done),
             false => Err(Failure::Said(
                 "a worker said something else than figures".into(),
@@ -132,17 +147,17 @@ impl Services {
 
 impl Workload for Services {
     fn name(&self) -> &'static str {
-        "services"
+        self.name
     }
     fn cases(&self) -> Vec<String> {
-        CASES.iter().map(|c| c.id.into()).collect()
+        self.cases.iter().map(|c| c.id.into()).collect()
     }
     fn cpus(&self) -> Vec<usize> {
         self.cpus.clone()
     }
     fn parameters(&self) -> Parameters {
         let amount = |c: &Case| (c.id.into(), c.amount(self.quick).into());
-        CASES.iter().map(amount).collect()
+        self.cases.iter().map(amount).collect()
     }
     fn usual(&self) -> Limits {
         Limits {
@@ -172,6 +187,9 @@ impl Workload for Services {
 
     fn prepare(&mut self, record: &mut Record, cases: &[String]) -> Result<(), Failure> {
         record.notes.push(NOTE.into());
+        if self.name == "originals" {
+            record.notes.push(TOOLS_NOTE.into());
+        }
         // A database is more than a signal's handler can remove.
         interrupt::watch_all()?;
         self.folder = Some(Folder::create()?);
@@ -195,13 +213,13 @@ impl Workload for Services {
         if self.missing(case.service).is_some() {
             return Ok(());
         }
-        let metrics = case.service.metrics();
-        let (metric, unit, _) = metrics[0];
+        let figures = case.figures();
+        let (metric, unit, better) = figures[0];
         let contest = Contest {
             case: id,
             metric,
             unit,
-            better: Better::More,
+            better,
             backends: &BACKENDS,
             ratios: &[(1, 0)],
         };
@@ -222,21 +240,19 @@ impl Workload for Services {
         if outcome.rounds() == 0 {
             return Ok(());
         }
-        for (i, &(metric, unit, better)) in metrics.iter().enumerate().skip(1) {
+        for (i, &(metric, unit, better)) in figures.iter().enumerate().skip(1) {
             let samples = |k: usize| -> Vec<Vec<f64>> {
                 let runs = outcome.runs[k].iter();
                 runs.map(|d| vec![d.figures[i]]).collect()
             };
             let [plain, ours] = [samples(0), samples(1)];
-            let metric: Metric = (metric, unit, better);
-            record.row(id, BACKENDS[0], metric, &plain);
-            record.row(id, BACKENDS[1], metric, &ours);
+            let row: Metric = (metric, unit, Some(better));
+            record.row(id, BACKENDS[0], row, &plain);
+            record.row(id, BACKENDS[1], row, &ours);
             let (new, old) = ((BACKENDS[1], &ours[..]), (BACKENDS[0], &plain[..]));
-            record.ratio(id, metric.0, Better::More, new, old);
+            record.ratio(id, metric, better, new, old);
         }
-        if outcome.runs[1].iter().all(|d| d.carried == Some(0.0)) {
-            record.notes.push(format!("{id}: {NOT_CARRIED}"));
-        }
+        carried::add(record, id, BACKENDS[1], outcome.runs[1].iter());
         Ok(())
     }
 

@@ -24,10 +24,7 @@ const FILE: usize = 16 << 10;
 /// # Errors
 /// What went wrong.
 pub fn run(case: &Case, n: u32, run: &Path) -> Result<Vec<f64>, Failure> {
-    let mut file = vec![0; FILE];
-    pattern::fill(&mut file, 0);
-    std::fs::create_dir(run.join("www"))?;
-    std::fs::write(run.join("www/file"), &file)?;
+    let file = file(run)?;
     let socket = run.join("socket");
     let at = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let back = format!(
@@ -59,6 +56,31 @@ pub fn run(case: &Case, n: u32, run: &Path) -> Result<Vec<f64>, Failure> {
     front.end()?;
     back.end()?;
     Ok(vec![rate(&said, n)?])
+}
+
+/// Makes the file, which is all that is in its folder.
+fn file(run: &Path) -> Result<Vec<u8>, Failure> {
+    let mut file = vec![0; FILE];
+    pattern::fill(&mut file, 0);
+    std::fs::create_dir(run.join("www"))?;
+    std::fs::write(run.join("www/file"), &file)?;
+    Ok(file)
+}
+
+/// An nginx that has the file itself, and where it listens.
+///
+/// # Errors
+/// What went wrong.
+pub fn with_file(run: &Path) -> Result<(Server, SocketAddr), Failure> {
+    let file = file(run)?;
+    let at = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let http = format!(
+        "server {{ listen {at}; root {}; }}",
+        run.join("www").display()
+    );
+    let server = start("nginx", run, &http, || TcpStream::connect(at).is_ok())?;
+    compare(at, &file)?;
+    Ok((server, at))
 }
 
 /// One nginx of one worker process, with this in its part `http`.

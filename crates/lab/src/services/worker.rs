@@ -4,7 +4,7 @@
 //! a line.
 //! Not here: how a worker is started (mod.rs), what each service is told.
 use super::case::{Case, Service};
-use super::{memcached, nginx, postgres, redis};
+use super::{memcached, nginx, originals, postgres, redis};
 use crate::child::Failure;
 use crate::program;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ impl Job {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The figures, in the order of `Service::metrics`.
+    /// The figures, in the order of `Case::figures`.
     ///
     /// # Errors
     /// What went wrong: a sentence.
@@ -51,6 +51,11 @@ impl Job {
             Service::Memcached => memcached::run(case, n, &run),
             Service::Postgres => postgres::run(case, n, &self.folder, &run),
             Service::Nginx => nginx::run(case, n, &run),
+            Service::Nptcp => originals::nptcp(case, n, &run),
+            Service::Iperf3 => originals::iperf3(case, n, &run),
+            Service::Sockperf => originals::sockperf(case, n, &run),
+            Service::Wrk => originals::wrk(case, n, &run),
+            Service::Netperf => originals::netperf(case, n, &run),
         }
     }
 }

@@ -13,7 +13,7 @@
 pub mod work;
 
 use super::link::Kind;
-use super::start::{Byway, Call, Done, LIMIT};
+use super::start::{Byway, Call, Done, LIMIT, Of};
 use super::worker::Work;
 use super::{Backend, Plan, lat_pipe};
 use crate::child::{self, Failure};
@@ -157,7 +157,7 @@ pub fn run(
         run: backend.run,
         namespace: None,
     };
-    byway.call(&call, LIMIT, bytes)
+    byway.call(&call, LIMIT, Of::Bytes(bytes))
 }
 
 #[cfg(test)]
