@@ -267,6 +267,7 @@ fn phrase(why: Reason) -> (bool, &'static str) {
         ),
         Reason::Memory => (false, "no shared memory was left"),
         Reason::Full => (false, "its reader was slower"),
+        Reason::Long => (false, "its writes are long for a ring over TCP"),
         Reason::OtherEnd => (false, "the other end takes no part"),
         Reason::Address => (false, "a bad address"),
         Reason::Vector => (false, "a list of buffers that is not carried"),

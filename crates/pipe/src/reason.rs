@@ -44,12 +44,14 @@ pub enum Reason {
     Full = 29,
     /// A socket's other end takes no part, or is not accepted yet.
     OtherEnd = 30,
+    /// A TCP connection whose writes a ring holds too few of.
+    Long = 31,
 }
 
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 31] = [
+        const ALL: [Reason; 32] = [
             Cold,
             Readiness,
             SecondReader,
@@ -81,6 +83,7 @@ impl From<u8> for Reason {
             Bare,
             Full,
             OtherEnd,
+            Long,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }
