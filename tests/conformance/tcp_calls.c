@@ -376,7 +376,41 @@ static void much(void) {
     UNTIL(shows() & POLLOUT);
     goes_on();
 }
+/* LINUX tcp(7): sendto and recvfrom take a name, which says nothing. */
+static void names_in_calls(void) {
+    static unsigned char b[4000];
+    address a = {0};
+    socklen_t n = 0;
+    meet();
+    for (int i = 0; i < 200; i++) {
+        a.any.sa_family = i % 3;
+        IS(sendto(here->fd, at(here->out), 1000, 0, i % 2 ? &a.any : 0, i % 128), 1000);
+        here->out += 1000;
+        TELL(takes, 1000, 0);
+        TELL(whole, 1000, 1000);
+        n = i % 100;
+        memset(&a, 7, sizeof a);
+        IS(recvfrom(here->fd, b, 1000, 0, &a.any, &n), 1000);
+        same(b, 1000, here->in);
+        here->in += 1000;
+        IS(n, 0);
+        IS(a.any.sa_family, 0x0707);
+    }
+    FAILS(sendto(here->fd, b, 10, 0, &a.any, 129), EINVAL);
+    FAILS(sendto(here->fd, b, 10, 0, (void *)8, 16), EFAULT);
+    TELL(whole, 10, 10);
+    n = 16;
+    IS(recvfrom(here->fd, b, 10, MSG_PEEK, &a.any, &n), 10);
+    IS(n, 0);
+    takes(10);
+    n = 16;
+    FAILS(recvfrom(here->fd, b, 10, MSG_DONTWAIT, &a.any, &n), EAGAIN);
+    IS(n, 16);
+    TELL(closes, 0, 0);
+    IS(recvfrom(here->fd, b, 10, 0, &a.any, &n), 0);
+    IS(n, 0);
+}
 UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork),
-          T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(without_waiting), T(refused), T(dissolved),
+          T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(names_in_calls), T(without_waiting), T(refused), T(dissolved),
           T(is_cut), T(much_of_the_dead), T(late_from_the_dead),
           T(with_itself), T(much))

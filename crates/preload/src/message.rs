@@ -73,7 +73,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
     let end = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket)?;
     let writes = matches!(f.nr, nr::SENDTO | nr::SENDMSG);
     let carried = match f.nr {
-        nr::SENDTO | nr::RECVFROM => takes_buffer(f, writes),
+        nr::SENDTO | nr::RECVFROM => takes_buffer(f, end, writes),
         _ => takes_message(f, writes),
     };
     let slot = match unmatched::side(f, end, writes) {
@@ -103,7 +103,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         return Some(does);
     };
     let does = io::start(f, i, writes);
-    if does == DONE && f.nr == nr::RECVMSG && !failed(f.result) {
+    if does == DONE && !failed(f.result) {
         answers(f);
     }
     Some(does)
@@ -120,9 +120,7 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
         match peek::peek(&me, ch, at, want) {
             Peek::Bytes(n) => {
                 f.result = n as isize;
-                if f.nr == nr::RECVMSG {
-                    answers(f);
-                }
+                answers(f);
                 return Some(DONE);
             }
             Peek::Nothing if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.args[0]) => {}
@@ -141,8 +139,8 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
 }
 
 /// The buffer of sendto or recvfrom. False: it is not carried.
-fn takes_buffer(f: &mut Frame, writes: bool) -> bool {
-    let [_, base, len, flags, name, _] = f.args;
+fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
+    let [_, base, len, flags, name, size] = f.args;
     let (flags, may) = (flags & FLAGS, if writes { SEND } else { RECEIVE });
     f.iov[0] = Iov {
         base,
@@ -151,7 +149,26 @@ fn takes_buffer(f: &mut Frame, writes: bool) -> bool {
     f.vectors = 1;
     f.flags = flags;
     // LINUX recv(2) of no bytes waits for one.
-    flags & !may == 0 && name == 0 && len > 0
+    flags & !may == 0 && len > 0 && (name == 0 || names_nobody(end, name, size, writes))
+}
+
+/// Whether the name of sendto or recvfrom is one that a TCP connection does not look at, or leaves as it is.
+///
+/// LINUX tcp_sendmsg, tcp_recvmsg: the name is not looked at, once it is copied; a read says that it has none.
+fn names_nobody(end: Endpoint, name: usize, size: usize, writes: bool) -> bool {
+    const MOST: usize = 128;
+    if !end
+        .slots()
+        .any(|i| channel(Some(i)).is_some_and(Channel::is_tcp))
+    {
+        return false;
+    }
+    if writes {
+        let size = size as u32 as usize;
+        return size <= MOST && (size == 0 || access::allowed(name, size, false));
+    }
+    // SAFETY: asked for.
+    access::allowed(size, 4, true) && unsafe { (size as *const i32).read_unaligned() } >= 0
 }
 
 /// The buffers of sendmsg or recvmsg. False: it is not carried.
@@ -170,13 +187,17 @@ fn takes_message(f: &mut Frame, writes: bool) -> bool {
         && f.iov[..f.vectors].iter().any(|v| v.len > 0)
 }
 
-/// What recvmsg says beside its result, of bytes that came without anything else.
+/// What recvmsg, or recvfrom with a name, says beside its result, of bytes that came without anything else.
 fn answers(f: &Frame) {
-    // SAFETY: `takes_message` asked whether it may be written.
+    // SAFETY: `takes_message` and `names_nobody` asked whether it may be written.
     unsafe {
-        let m = f.args[1] as *mut Message;
-        (&raw mut (*m).control_len).write_unaligned(0);
-        (&raw mut (*m).flags).cast::<u32>().write_unaligned(0);
+        if f.nr == nr::RECVMSG {
+            let m = f.args[1] as *mut Message;
+            (&raw mut (*m).control_len).write_unaligned(0);
+            (&raw mut (*m).flags).cast::<u32>().write_unaligned(0);
+        } else if f.nr == nr::RECVFROM && f.args[4] != 0 {
+            (f.args[5] as *mut i32).write_unaligned(0);
+        }
     }
 }
 
