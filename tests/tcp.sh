@@ -9,12 +9,13 @@ cd "$(dirname "$0")/.." || exit
 B=$(realpath "$1") T=$(mktemp -d) bad=0
 trap 'rm -rf "$T"' EXIT
 cat >"$T/asks.py" <<'P'
-import os, socket, sys
+import os, select, socket, sys
 here = sys.argv[1]
 listener = socket.create_server((here, 0), family=socket.AF_INET6 if ":" in here else socket.AF_INET)
 def takes(s, n):
     had = b""
     while len(had) < n:
+        select.select([s], [], [], 0)
         had += s.recv(n - len(had))
     return had
 if not os.fork():

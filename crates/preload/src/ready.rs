@@ -283,6 +283,8 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
             continue;
         }
         let Some((me, ch, _)) = channel(fd) else {
+            // Of one that does not know its other end yet the kernel tells all.
+            any |= fdtable::unmatched(fd).is_some();
             continue;
         };
         any = true;
