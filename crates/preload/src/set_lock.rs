@@ -19,6 +19,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 /// Sets with carried pipes; those of more are handed back.
 pub const SETS: usize = 64;
 
+/// On a line of its own: threads that wait for other sets write to theirs.
+#[repr(align(64))]
 struct Set {
     owner: AtomicU32,
     quiet: AtomicBool,
@@ -37,14 +39,6 @@ static ALL: [Set; SETS] = [const {
         list: UnsafeCell::new(List::EMPTY),
     }
 }; SETS];
-
-/// Threads that sleep in calls for sets with carried pipes.
-static SLEEPERS: AtomicU32 = AtomicU32::new(0);
-
-/// Whether there are any of those.
-pub fn any_sleeps() -> bool {
-    SLEEPERS.load(Relaxed) != 0
-}
 
 /// A list under its lock, with signals held off where a handler could come over it.
 pub struct Locked {
@@ -111,6 +105,11 @@ pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
     lock(me, i).filter(|l| l.numbers.has(fd))
 }
 
+/// Whether the set at place `i` was quiet a moment ago.
+pub fn is_quiet(i: usize) -> bool {
+    ALL.get(i).is_some_and(|set| set.quiet.load(Relaxed))
+}
+
 /// A thread begins to wait for the set at place `i`, which this process has: without its lock, where the kernel tells all.
 /// `None`: it is not so. Otherwise what `ends` must be given.
 pub fn waits_quietly(i: usize) -> Option<u32> {
@@ -120,7 +119,6 @@ pub fn waits_quietly(i: usize) -> Option<u32> {
     }
     // ORDER: against `lock`.
     let life = (set.waiters.fetch_add(1, SeqCst) >> 32) as u32;
-    SLEEPERS.fetch_add(1, Relaxed);
     // ORDER: as above.
     if set.quiet.load(SeqCst) {
         return Some(life);
@@ -132,13 +130,12 @@ pub fn waits_quietly(i: usize) -> Option<u32> {
 /// One more thread waits for the set: what `ends` must be given.
 pub fn waits(list: &mut Locked) -> u32 {
     list.waiters += 1;
-    SLEEPERS.fetch_add(1, Relaxed);
     (list.set.waiters.fetch_add(1, Relaxed) >> 32) as u32
 }
 
 /// A call for the set at place `i` has come back: the list, if it is still that set's and the kernel has not told all.
 pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool) -> Option<Locked> {
-    let quiet = may_be_quiet && ALL[i].quiet.load(Relaxed);
+    let quiet = may_be_quiet && is_quiet(i);
     let mut list = if quiet { None } else { lock(me, i) };
     let counted = has_waited(i, life);
     if let Some(list) = &mut list {
@@ -149,15 +146,12 @@ pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool) -> Option<Lock
 
 /// A thread waits no longer. False: the set has gone, and whoever waited for it is not counted.
 fn has_waited(i: usize, life: u32) -> bool {
-    // In a child that a handler has forked nobody is counted.
-    let _ = SLEEPERS.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1));
     let less = |w: u64| (w >> 32 == life.into() && w as u32 != 0).then(|| w - 1);
     ALL[i].waiters.fetch_update(Relaxed, Relaxed, less).is_ok()
 }
 
 /// A forked child begins, with one thread.
 pub fn enter_child() {
-    SLEEPERS.store(0, Relaxed);
     for set in &ALL {
         set.owner.store(0, Relaxed);
         set.quiet.store(false, Relaxed);

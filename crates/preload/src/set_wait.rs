@@ -50,6 +50,10 @@ fn enters(f: &mut Frame) -> u32 {
     let Some(i) = sets::owned(set) else {
         return RUN;
     };
+    let is_alone = !io::THREADS.load(Relaxed) && !io::HANDLERS.load(Relaxed);
+    if is_alone && f.vectors == WHOLE && set_lock::is_quiet(i) {
+        return RUN;
+    }
     if tls::get().waits_in.get() != i as u32 + 1
         && let Some(life) = set_lock::waits_quietly(i)
     {

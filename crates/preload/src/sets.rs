@@ -11,7 +11,7 @@ use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
-use crate::set_lock::{Locked, SETS, any_sleeps, lock, lock_for};
+use crate::set_lock::{Locked, SETS, lock, lock_for};
 use crate::{access, asked, exec, family, fdtable, io, set_lock, tls, watched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
@@ -135,7 +135,7 @@ pub fn has_read(me: &Caller, fd: usize) {
 /// As [`has_read`], of a read that has looked at nothing else.
 #[inline]
 pub fn has_read_fast(me: &Caller, fd: usize) {
-    if any_sleeps() && is_listed(fd) {
+    if is_listed(fd) && LISTED[fd].load(Relaxed) & ATTENDS != 0 {
         has_read(me, fd);
     }
 }
