@@ -27,6 +27,8 @@ static void row(int way, long theirs, long ours, int writes_first) {
     meet();
     TELL(sends, theirs, 0);
     sends(ours);
+    /* Bytes that come to an end which reads no more are a reset. */
+    UNTIL(tell(finds, 0) == ours);
     ends(way);
     UNTIL((shows() & (want | POLLHUP)) == want);
     IS(unread(), theirs);
