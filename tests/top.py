@@ -22,6 +22,9 @@ import time
 BYWAY = os.path.realpath(sys.argv[1])
 # Whatever hangs is told, with where it was waited for.
 faulthandler.dump_traceback_later(120, exit=True)
+# Under nohup(1), or in the background of a shell, some are ignored, and `byway top` would leave them so.
+for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) == signal.SIG_IGN: signal.signal(ignored, signal.SIG_DFL)
 
 # `busy`: carried, and then not read; `cold`: its reader sleeps; `full`: its writer sleeps; `gone`: carried, closed.
 PROGRAM = r"""
