@@ -119,7 +119,7 @@ static ssize_t send_once(long n, long left, int *waited) {
     case 12: *waited = 0; return by_file(n);
     default:
         *waited = 0;
-        if (beside) return write(me.fd, b, n);
+        if (threaded) return write(me.fd, b, n);
         blocking(me.fd, 0);
         k = own(2) ? write(me.fd, b, n) : by_parts(0, n, 0);
         int error = errno;
@@ -235,7 +235,7 @@ static ssize_t receive_once(long n, long due) {
     case 12:
     case 13: return skips(n);
     case 14: {
-        if (beside) return read(me.fd, got, n);
+        if (threaded) return read(me.fd, got, n);
         set_time(me.fd, SO_RCVTIMEO, 1 + own(3));
         k = recv(me.fd, got, n, 0);
         int error = errno;
@@ -253,7 +253,7 @@ static ssize_t receive_once(long n, long due) {
         return m[0].msg_len + (c == 2 ? m[1].msg_len : 0);
     }
     default: {
-        if (beside) return read(me.fd, got, n);
+        if (threaded) return read(me.fd, got, n);
         blocking(me.fd, 0);
         k = own(2) ? read(me.fd, got, n) : into_parts(0, n, 0);
         int error = errno;

@@ -13,7 +13,7 @@ static struct share {
     uint64_t in, out, due; /* read, written, and what the steps have come to */
 } me;
 static _Thread_local unsigned long *drawn; /* a thread's own numbers */
-static _Thread_local int beside;           /* another thread uses the socket now: nothing is switched */
+static _Thread_local int threaded;         /* another thread uses the socket now: nothing is switched */
 static int exotic;                         /* this step uses the rarer calls too */
 /* Calls that a connection sees: the usual ones; those too that a ring leaves to the kernel for a moment; those too for which it
  * is left for good. Else the last would be all that is tried. */
@@ -114,11 +114,11 @@ static void changes(void) {
 }
 
 /* --- steps --- */
-static void *sends_beside(void *a) {
+static void *sends_in_thread(void *a) {
     long *n = a;
     unsigned long mine = n[2] | 1;
     drawn = &mine;
-    beside = 1;
+    threaded = 1;
     sends_all(n[0], n[1]);
     return 0;
 }
@@ -126,11 +126,11 @@ static void both_ways(long n, long theirs, long longest) {
     pthread_t t;
     long a[3] = {n, longest, own(1 << 30)};
     me.due += theirs;
-    beside = 1;
-    IS(pthread_create(&t, 0, sends_beside, a), 0);
+    threaded = 1;
+    IS(pthread_create(&t, 0, sends_in_thread, a), 0);
     receives_all(longest);
     pthread_join(t, 0);
-    beside = 0;
+    threaded = 0;
 }
 static void in_one_loop(long n, long theirs, long longest) {
     me.due += theirs;

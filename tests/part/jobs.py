@@ -2,7 +2,7 @@
 """Jobs of installed programs: how each is made ready, and runs on the plain kernel first and then under Byway.
 
 Invariant: output and status are the kernel's in every run; what `--explain` says of a run is for the caller to judge.
-Not here: the jobs themselves (programs.py, polled.py).
+Not here: the jobs themselves (programs.py, polled.py, served.py).
 """
 import json, os, shutil, socketserver, struct, subprocess, sys, tempfile, threading
 from part import ASLEEP, BYWAY, Box
@@ -114,6 +114,26 @@ def runs(box, job, starts):
         assert os.path.exists(file), "the run was not explained: is BYWAY=off set?"
         with open(file) as f:
             yield json.load(f)
+
+
+def judge_of(carried, ends, starts, reasons=None):
+    """A judge: what `carried` names of a job carries in one of some starts: in which, depends on the machine. `ends`: how a
+    channel may be named there; `reasons`: those for which it may be handed back, if that matters."""
+
+    def judge(box, job):
+        missing = set(carried[job.name])
+        for start, told in enumerate(runs(box, job, starts)):
+            for c in told["channels"]:
+                for name in ends(c):
+                    if name in carried[job.name] and c["carried_bytes"]:
+                        assert reasons is None or c["why"] in reasons, f"{name}: {c['why']}"
+                        missing.discard(name)
+            if start > 0 and not missing:
+                break
+        assert not missing, f"nothing was carried of {sorted(missing)}: {json.dumps(told)}"
+        return ""
+
+    return judge
 
 
 def each(jobs, names, judge, say=sys.stdout):

@@ -8,8 +8,8 @@ Not here: which programs take part, and why not (programs.py); what one call ans
 
   usage: polled.py BYWAY [NAME...]        prints one line a job, exits 1 if any failed
 """
-import json, sys
-from jobs import POLICY, Program, each, runs
+import sys
+from jobs import POLICY, Program, each, judge_of
 
 STARTS = 4
 
@@ -189,20 +189,6 @@ JOBS = [
 CARRIED = {job.name: carried.split() for job, carried in JOBS}
 
 
-def judge(box, job):
-    """A pipe that must carry is never handed back for good, and carries in one of some starts: in which, depends on the machine."""
-    missing = set(CARRIED[job.name])
-    for start, told in enumerate(runs(box, job, STARTS)):
-        for c in told["channels"]:
-            ends = f"{c['writer']}>{c['reader']}"
-            if ends in CARRIED[job.name] and c["carried_bytes"]:
-                assert c["why"] in POLICY, f"{ends}: {c['why']}"
-                missing.discard(ends)
-        if start > 0 and not missing:
-            break
-    assert not missing, f"nothing was carried of {sorted(missing)}: {json.dumps(told)}"
-    return ""
-
-
 if __name__ == "__main__":
+    judge = judge_of(CARRIED, lambda c: [f"{c['writer']}>{c['reader']}"], STARTS, POLICY)
     sys.exit(int(each([job for job, _ in JOBS], sys.argv[2:], judge) > 0))

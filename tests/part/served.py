@@ -9,8 +9,8 @@ Not here: what one call answers (tests/conformance), which connections may be ca
 
   usage: served.py BYWAY [NAME...]        prints one line a job, exits 1 if any failed
 """
-import json, sys
-from jobs import POLICY, Program, each, runs
+import sys
+from jobs import Program, each, judge_of
 
 STARTS = 4
 
@@ -284,19 +284,6 @@ for job, _ in JOBS:
 CARRIED = {job.name: carried.split() for job, carried in JOBS}
 
 
-def judge(box, job):
-    """A connection that must carry is never handed back for good, and carries in one of some starts."""
-    missing = set(CARRIED[job.name])
-    for start, told in enumerate(runs(box, job, STARTS)):
-        for c in told["channels"]:
-            for ends in f"{c['writer']}-{c['reader']}", f"{c['reader']}-{c['writer']}":
-                if c["carried_bytes"]:
-                    missing.discard(ends)
-        if start > 0 and not missing:
-            break
-    assert not missing, f"nothing was carried of {sorted(missing)}: {json.dumps(told)}"
-    return ""
-
-
 if __name__ == "__main__":
+    judge = judge_of(CARRIED, lambda c: [f"{c['writer']}-{c['reader']}", f"{c['reader']}-{c['writer']}"], STARTS)
     sys.exit(int(each([job for job, _ in JOBS], sys.argv[2:], judge) > 0))

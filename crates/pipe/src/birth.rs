@@ -16,10 +16,7 @@ const KERNEL: usize = 65536;
 /// The two channels of a connection of stream sockets, `one` and `other`, whose send buffers are the kernel's. False: it
 /// stays the kernel's.
 pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
-    let born = |from: Ident, to: Ident| {
-        let slot = |from: Ident| registry::claim(d, from.dev, from.ino);
-        direction_born(d, Holders::Unix, from, slot, (to.ino, 0), run)
-    };
+    let born = |from, to: Ident| direction_born(d, Holders::Unix, from, (to.ino, 0), run, None);
     let Some(i) = born(one, other) else {
         return false;
     };
@@ -34,24 +31,27 @@ pub fn pair_born(d: Domain, one: Ident, other: Ident, run: u32) -> bool {
 /// it stays the kernel's.
 pub fn end_born(d: Domain, kind: Holders, end: Ident, run: u32) -> Option<usize> {
     // There may be many that are never worth a ring: pipes have what is left.
-    let slot = |end: Ident| registry::claim_below(d, end.dev, end.ino, CHANNELS_MOST / 2);
-    direction_born(d, kind, end, slot, (0, peer::WORTH), run)
+    let most = Some(CHANNELS_MOST / 2);
+    direction_born(d, kind, end, (0, peer::WORTH), run, most)
 }
 
-/// The channel that end `from` writes to, in a slot that `claim` finds: of a socket of that `kind`, whose other end is `to`, and
-/// a ring worth so many writes.
+/// The channel that end `from` writes to, among the first `most` slots if that is said: of a socket of that `kind`, whose other
+/// end is `to`, and a ring worth so many writes.
 fn direction_born(
     d: Domain,
     kind: Holders,
     from: Ident,
-    claim: impl FnOnce(Ident) -> Option<usize>,
     (to, worth): (u64, u32),
     run: u32,
+    most: Option<usize>,
 ) -> Option<usize> {
     if let Some(old) = registry::find(d, from.dev, from.ino) {
         registry::release(d, old);
     }
-    let i = claim(from)?;
+    let i = match most {
+        Some(most) => registry::claim_below(d, from.dev, from.ino, most),
+        None => registry::claim(d, from.dev, from.ino),
+    }?;
     let ch = Channel::at(d, i)?;
     ch.reset(0);
     ch.facts.0.run.store(run, Relaxed);

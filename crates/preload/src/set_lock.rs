@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! waits_quietly: counted --> the list is quiet --> the kernel's call, without the lock
-//! lock:          not quiet any more --> who is counted is seen
+//! lock:          not quiet any more --> those that are counted are seen
 //! ```
 //! Invariant: a list is quiet while nobody has its lock and the kernel alone tells all of it. A thread that found it so is
 //! seen by each owner of the lock after that, as one that waits: what it waits for stays armed.
@@ -50,7 +50,7 @@ impl Drop for Locked {
     fn drop(&mut self) {
         let nobodys = self.numbers.one().is_none();
         if nobodys {
-            // Whoever still sleeps here waits for a set that has gone.
+            // A thread that still sleeps here waits for a set that has gone.
             let life = self.set.waiters.load(Relaxed) >> 32;
             self.set.waiters.store((life + 1) << 32, Relaxed);
         }
@@ -110,6 +110,12 @@ pub fn is_quiet(i: usize) -> bool {
     ALL.get(i).is_some_and(|set| set.quiet.load(Relaxed))
 }
 
+/// Whether any thread waits for the set at place `i`.
+pub fn any_waits(i: usize) -> bool {
+    ALL.get(i)
+        .is_some_and(|set| set.waiters.load(Relaxed) as u32 != 0)
+}
+
 /// A thread begins to wait for the set at place `i`, which this process has: without its lock, where the kernel tells all.
 /// `None`: it is not so. Otherwise what `ends` must be given.
 pub fn waits_quietly(i: usize) -> Option<u32> {
@@ -144,7 +150,7 @@ pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool) -> Option<Lock
     list.filter(|_| counted)
 }
 
-/// A thread waits no longer. False: the set has gone, and whoever waited for it is not counted.
+/// A thread waits no longer. False: the set has gone, and the threads that waited for it are not counted.
 fn has_waited(i: usize, life: u32) -> bool {
     let less = |w: u64| (w >> 32 == life.into() && w as u32 != 0).then(|| w - 1);
     ALL[i].waiters.fetch_update(Relaxed, Relaxed, less).is_ok()

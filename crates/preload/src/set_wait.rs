@@ -33,6 +33,7 @@ const SLICE: isize = 1;
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
     f.vectors = WHOLE;
+    // This may be a handler over such a call: `end` puts it back.
     f.fd = tls::get().waits_in.get() as usize;
     enters(f)
 }

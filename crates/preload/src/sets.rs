@@ -135,7 +135,13 @@ pub fn has_read(me: &Caller, fd: usize) {
 /// As [`has_read`], of a read that has looked at nothing else.
 #[inline]
 pub fn has_read_fast(me: &Caller, fd: usize) {
-    if is_listed(fd) && LISTED[fd].load(Relaxed) & ATTENDS != 0 {
+    if family::has_sets()
+        && let Some(i) = LISTED.get(fd).map(|i| i.load(Relaxed))
+        && i & ATTENDS != 0
+        && usize::from(i & !ATTENDS)
+            .checked_sub(1)
+            .is_some_and(set_lock::any_waits)
+    {
         has_read(me, fd);
     }
 }

@@ -66,9 +66,10 @@ pub fn changes(f: &mut Frame) -> u32 {
         MOD => now == set + 1,
         _ => false,
     };
-    let is_counted = fdtable::set(set as usize).is_some();
+    // Of another set nobody counts the threads that wait.
+    let is_known = fdtable::set(set as usize).is_some();
     if !fits
-        || !is_counted
+        || !is_known
         || fd >= fdtable::FDS
         || io::THREADS.load(Relaxed)
         || !access::allowed(at, 12, false)

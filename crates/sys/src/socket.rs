@@ -242,7 +242,7 @@ fn enlarge(fd: usize) {
     const SO_SNDBUFFORCE: usize = 32;
     let bytes = 4i32 << 20;
     let at = &raw const bytes as usize;
-    // LINUX socket(7): the first needs CAP_NET_ADMIN, the second stops at wmem_max.
+    // LINUX socket(7): the first stops at wmem_max, the second needs CAP_NET_ADMIN.
     for how in [SO_SNDBUF, SO_SNDBUFFORCE] {
         // SAFETY: an int that lives over the call.
         unsafe { call6(nr::SETSOCKOPT, fd, SOL_SOCKET, how, at, 4, 0) };

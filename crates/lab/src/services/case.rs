@@ -138,12 +138,8 @@ const fn tool(
     amount: [u32; 2],
 ) -> Case {
     Case {
-        id,
-        service,
-        clients,
-        depth: 1,
         size,
-        amount,
+        ..case(id, service, [clients, 1], amount)
     }
 }
 
