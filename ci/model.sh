@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; threads
-# that share a set (models/pool.pml), ends that find each other (models/match.pml), the biased lock and the inline payload
-# (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of all, each known bug as a control that
-# must be found.
+# that share a set (models/pool.pml), ends that find each other (models/match.pml), the inbox of a UDP socket (models/inbox.pml),
+# the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of
+# all, each known bug as a control that must be found.
 # usage: model.sh [SECONDS for each supertrace, default 8]
 set -u
 cd "$(dirname "$0")/.."
@@ -83,6 +83,10 @@ holds -DN=4
 holds -DN=4 -DOUTSIDER=1
 for bug in COUNT LOOK CALLS; do finds -DBUG_$bug; done
 finds -DBUG_OUTSIDER -DOUTSIDER=1
+# The inbox of a UDP socket.
+model=$PWD/models/inbox.pml
+holds -DN=3
+for bug in ARM SLEEP CHUNK SAME; do finds -DBUG_$bug -DN=3; done
 model=$PWD/models/biased_lock.pml
 # These take seconds, of which the compiler, or the pages of a large table, would have most.
 level=-Og slots=23

@@ -172,6 +172,8 @@ pub mod flags {
     pub const NO_UNIX: u32 = 128;
     /// TCP connections do.
     pub const NO_TCP: u32 = 256;
+    /// UDP sockets are the kernel's.
+    pub const NO_UDP: u32 = 512;
 }
 
 /// How much of one CPU's time participants have had (crate pipe, wait/late.rs).

@@ -35,6 +35,12 @@ pub fn end_born(d: Domain, kind: Holders, end: Ident, run: u32) -> Option<usize>
     direction_born(d, kind, end, (0, peer::WORTH), run, most)
 }
 
+/// The inbox of the UDP socket `id`. Its slot; `None`: it stays the kernel's.
+pub fn inbox_born(d: Domain, id: Ident, run: u32) -> Option<usize> {
+    let most = Some(CHANNELS_MOST / 2);
+    direction_born(d, Holders::Udp, id, (0, 0), run, most)
+}
+
 /// The channel that end `from` writes to, among the first `most` slots if that is said: of a socket of that `kind`, whose other
 /// end is `to`, and a ring worth so many writes.
 fn direction_born(

@@ -87,6 +87,7 @@ pub const ROWS: &[Row] = &[
     row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC, FIOSETOWN, SIOCSPGRP: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,
         "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
+    row(&[(SOCKET, "socket")], ALWAYS, "the kernel's own; a UDP socket may have an inbox (docs/sockets.md)"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,
         "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot"),
@@ -229,7 +230,7 @@ mod tests {
         let is = (byway_sys::cached::VERSION, sum);
         assert_eq!(
             is,
-            (12, 17634966159600527918),
+            (13, 8182273168402918645),
             "raise VERSION of crates/sys/src/cached.rs with it"
         );
     }

@@ -306,6 +306,8 @@ pub enum Holders {
     Unix = 5,
     /// One of a TCP connection.
     Tcp = 6,
+    /// The inbox of a UDP socket (datagram.rs).
+    Udp = 7,
 }
 
 /// The size that the kernel lane of an open FIFO has: none that a new pipe gets, so that a FIFO that everybody has
@@ -489,7 +491,7 @@ impl Channel {
         const NAMED: RangeInclusive<u32> = Holders::Unknown as u32..=Holders::Born as u32;
         NAMED.contains(&self.facts.0.holders.load(Relaxed))
     }
-    /// Whether it is one direction of a connection of sockets.
+    /// Whether it is one direction of a connection of sockets, or an inbox.
     #[inline]
     pub fn is_socket(&self) -> bool {
         self.facts.0.holders.load(Relaxed) >= Holders::Unix as u32
@@ -508,7 +510,7 @@ impl Channel {
         let h = &self.facts.0.holders;
         // ORDER: what the service saw before it said so; an opener asks again under the lock.
         match h.load(Acquire) {
-            0 | 5 | 6 => true,
+            0 | 5..=7 => true,
             _ if d.header().flags.load(Relaxed) & NO_FIFO != 0 => false,
             3 => true,
             4 => self.was_read(),
@@ -567,9 +569,11 @@ impl Channel {
     pub fn is_behind(&self, fd: usize) -> bool {
         let key = &self.facts.0.key;
         let Some(id) = file::identity(fd) else {
-            return false;
+            // Senders have none of an inbox, and whoever takes its lock from the dead has nothing to move.
+            return self.is_inbox();
         };
         match self.is_socket() {
+            true if self.is_inbox() => true,
             true => id.is_socket && (key.is(id.dev, id.ino) || self.reading_end() == id.ino),
             false => id.fifo && key.is(id.dev, id.ino),
         }

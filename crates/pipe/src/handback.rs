@@ -13,8 +13,9 @@ use crate::lane::{Lane, Reopened};
 use crate::reason::Reason;
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
-use crate::{clusters, lock, policy, socket, spiller};
+use crate::{clusters, datagram, lock, policy, socket, spiller};
 use byway_sys::errno::EMFILE;
+use byway_sys::tcp::Name;
 use byway_sys::{file, table};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::fence;
@@ -119,6 +120,10 @@ fn pump_locked(me: &Caller, ch: &Channel, lane: Lane, r: u64) -> bool {
 /// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own
 /// call finds out what the number is now.
 pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reason) -> bool {
+    if ch.is_inbox() {
+        datagram::leaves(me, ch, Name::own(fd).map(|(_, name)| name), why);
+        return true;
+    }
     if forever {
         ch.keep_closed();
         if ch.facts.0.why.load(Relaxed) == 0 {

@@ -28,6 +28,7 @@ pub mod channel;
 pub mod clusters;
 pub mod copy;
 pub mod cursor;
+pub mod datagram;
 pub mod fast_path;
 pub mod fifo;
 pub mod fifo_opens;

@@ -84,7 +84,7 @@ pub fn whole(me: &Caller) -> usize {
 }
 
 /// Cycles in a microsecond.
-pub(crate) fn per_us(me: &Caller) -> u64 {
+pub fn per_us(me: &Caller) -> u64 {
     let cycles = &me.domain.header().cycles_per_us;
     u64::from(cycles.load(Relaxed).clamp(100, 20_000))
 }

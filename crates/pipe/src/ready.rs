@@ -7,7 +7,7 @@ use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed, Drained};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
-use crate::{Caller, Step, fifo, handback, lock, policy, spiller, tcp, wait, write};
+use crate::{Caller, Step, datagram, fifo, handback, lock, policy, spiller, tcp, wait, write};
 use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -226,6 +226,9 @@ pub enum Sight {
 /// has bytes: nobody opens it before they are read.
 pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     ch.reader.0.polls.fetch_add(1, Relaxed);
+    if ch.is_inbox() {
+        return datagram::arm_to_wait(ch);
+    }
     let mut patience = lock::Patience::new();
     loop {
         let h = ch.head();

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 const NAMELESS: u32 = Holders::Nameless as u32;
 const UNIX: u32 = Holders::Unix as u32;
 const TCP: u32 = Holders::Tcp as u32;
+const UDP: u32 = Holders::Udp as u32;
 
 /// How a kind of object differs.
 pub struct Rules {
@@ -74,7 +75,7 @@ impl Channel {
     pub fn rules(&self) -> &'static Rules {
         match self.facts.0.holders.load(Relaxed) {
             NAMELESS => &PIPE,
-            UNIX | TCP => &SOCKET,
+            UNIX | TCP | UDP => &SOCKET,
             _ => &FIFO,
         }
     }

@@ -1,4 +1,4 @@
-//! sock_diag(7): which socket is at the other end of a connection of UNIX, or TCP, sockets.
+//! sock_diag(7): which socket is at the other end of a connection of UNIX, or TCP, sockets, or receives a datagram of UDP.
 //!
 //! Invariant: an answer is of the socket that was asked for, in the caller's network name space. Nothing here waits.
 //! Not here: what is done with it (crate pipe, peer.rs).
@@ -6,7 +6,8 @@ use crate::errno::failed;
 use crate::file;
 use crate::socket::{self, AF_UNIX, MSG_DONTWAIT};
 use crate::syscall::{call3, call6, nr};
-use crate::tcp::{self, Names};
+use crate::tcp::{self, Name, Names};
+use crate::udp;
 
 const AF_NETLINK: usize = 16;
 const SOCK_RAW: usize = 3;
@@ -19,6 +20,8 @@ const NLM_F_ECHO: u32 = 8;
 const UDIAG_SHOW_PEER: u32 = 4;
 const UNIX_DIAG_PEER: u32 = 2;
 const INET_DIAG_INFO: u32 = 2;
+/// LINUX rtnetlink(7): the index of the loopback interface in each name space.
+const LOOPBACK: u32 = 1;
 /// Of `struct unix_diag_msg` and the header before it.
 const FIXED: usize = HEADER + 4;
 
@@ -67,21 +70,47 @@ impl Diag {
 
     /// The TCP socket at the other end of the one that has `names`; `None`: it is not in this name space.
     pub fn tcp_peer(&self, names: &Names) -> Option<Far> {
-        let [own, peer] = [names.own.words(), names.peer.words()];
-        let mut request = [0u32; HEADER + 14];
-        request[..HEADER].copy_from_slice(&[(HEADER as u32 + 14) * 4, ASKS, 1, 0]);
-        // struct inet_diag_req_v2: family, protocol and what to show, states, ports, both addresses, interface, cookie. The other
-        // end's own name is what this one has for its peer.
-        let shows = 1 << (INET_DIAG_INFO - 1);
-        request[HEADER] = names.family as u32 | (tcp::PROTOCOL as u32) << 8 | shows << 16;
-        request[HEADER + 1] = ANY;
-        request[HEADER + 2] = u32::from(names.peer.port) | u32::from(names.own.port) << 16;
-        request[HEADER + 3..HEADER + 7].copy_from_slice(&peer);
-        request[HEADER + 7..HEADER + 11].copy_from_slice(&own);
-        request[HEADER + 12..].fill(ANY);
+        // The other end's own name is what this one has for its peer.
+        let request = inet(names.family, tcp::PROTOCOL, [names.peer, names.own], 0);
         let asked = &request[HEADER + 2..HEADER + 11];
         tcp(self.ask(&request, &mut [0; 160])?, asked)
     }
+
+    /// The inode number of the UDP socket that gets what is sent from `names.own` to `names.peer` by the loopback interface;
+    /// `None`: none in this name space, or the kernel does not say.
+    ///
+    /// LINUX udp_dump_one: looks it up as the datagram's own way does. The first name is that of the sender there.
+    pub fn udp_receiver(&self, names: &Names) -> Option<u32> {
+        let request = inet(
+            names.family,
+            udp::PROTOCOL,
+            [names.own, names.peer],
+            LOOPBACK,
+        );
+        let mut answer = [0; 160];
+        let said = self.ask(&request, &mut answer)?;
+        let is_answer = said.get(1)? & 0xffff == SOCK_DIAG_BY_FAMILY;
+        // struct inet_diag_msg: the port is its own, the inode number the last word.
+        let is_its_port = said.get(HEADER + 1)? & 0xffff == u32::from(names.peer.port);
+        let inode = *said.get(HEADER + 17)?;
+        (is_answer && is_its_port && inode != 0).then_some(inode)
+    }
+}
+
+/// struct inet_diag_req_v2: family, protocol and what to show, states, ports, both addresses, interface, cookie.
+fn inet(family: usize, protocol: usize, names: [Name; 2], interface: u32) -> [u32; HEADER + 14] {
+    let mut request = [0u32; HEADER + 14];
+    request[..HEADER].copy_from_slice(&[(HEADER as u32 + 14) * 4, ASKS, 1, 0]);
+    let shows = 1 << (INET_DIAG_INFO - 1);
+    request[HEADER] = family as u32 | (protocol as u32) << 8 | shows << 16;
+    request[HEADER + 1] = ANY;
+    let [first, second] = names;
+    request[HEADER + 2] = u32::from(first.port) | u32::from(second.port) << 16;
+    request[HEADER + 3..HEADER + 7].copy_from_slice(&first.words());
+    request[HEADER + 7..HEADER + 11].copy_from_slice(&second.words());
+    request[HEADER + 11] = interface;
+    request[HEADER + 12..].fill(ANY);
+    request
 }
 
 impl Drop for Diag {
@@ -96,7 +125,6 @@ pub fn is_shaped() -> bool {
     const NETLINK_ROUTE: usize = 0;
     const RTM_GETQDISC: u32 = 38;
     const RTM_NEWQDISC: u32 = 36;
-    const LOOPBACK: u32 = 1;
     const TCA_KIND: u32 = 1;
     const NOQUEUE: [u32; 2] = [u32::from_ne_bytes(*b"noqu"), u32::from_ne_bytes(*b"eue\0")];
     // struct tcmsg: family, interface, handle, parent (the root is all ones), information.

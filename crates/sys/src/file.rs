@@ -221,6 +221,21 @@ pub fn reader_gone(fd: usize) -> bool {
     poll1(fd, POLLOUT, 0).1 & POLLERR != 0
 }
 
+/// What the file at `path` begins with, as far as that fits into `to`: how many bytes, or an error number.
+pub fn read_all(path: &Path, to: &mut [u8]) -> Ret {
+    // SAFETY: `path` is NUL terminated; into the caller's buffer.
+    unsafe {
+        const AT_FDCWD: usize = -100isize as usize;
+        let fd = call6(nr::OPENAT, AT_FDCWD, path.address(), O_CLOEXEC, 0, 0, 0);
+        if failed(fd) {
+            return fd;
+        }
+        let n = call3(nr::READ, fd as usize, to.as_mut_ptr() as usize, to.len());
+        close(fd as usize);
+        n
+    }
+}
+
 /// write(2).
 ///
 /// # Safety

@@ -26,3 +26,4 @@ pub mod sync;
 pub mod syscall;
 pub mod table;
 pub mod tcp;
+pub mod udp;

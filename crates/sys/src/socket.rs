@@ -18,7 +18,9 @@ pub const SOCK_TYPE: usize = 0xf;
 pub const SOL_SOCKET: usize = 1;
 pub const MSG_OOB: usize = 1;
 pub const MSG_PEEK: usize = 2;
+pub const MSG_TRUNC: usize = 0x20;
 pub const MSG_DONTWAIT: usize = 0x40;
+pub const MSG_WAITALL: usize = 0x100;
 pub const MSG_NOSIGNAL: usize = 0x4000;
 pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
 const SIOCOUTQ: usize = 0x5411;
@@ -41,7 +43,7 @@ pub struct Message {
 
 impl Message {
     /// Of `n` parts at `parts`, and nothing else.
-    fn of(parts: usize, n: usize) -> Message {
+    pub fn of(parts: usize, n: usize) -> Message {
         Message {
             name: 0,
             name_len: 0,

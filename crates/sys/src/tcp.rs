@@ -13,6 +13,9 @@ pub const PROTOCOL: usize = 6;
 pub const TCP_NODELAY: usize = 1;
 const TCP_INFO: usize = 11;
 
+/// Words of the longest struct sockaddr of IP.
+pub const NAME: usize = 7;
+
 /// An address and a port, in the order of the network. Of an IPv4 address the first word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Name {
@@ -29,15 +32,33 @@ pub struct Names {
 }
 
 impl Name {
+    /// No name.
+    pub const NONE: Name = Name {
+        port: 0,
+        address: [0; 4],
+    };
     pub fn words(&self) -> [u32; 4] {
         self.address
     }
     /// What getsockname(2), or getpeername(2), says of `fd`, and the family. An IPv4 address in an IPv6 one is itself.
     fn of(call: usize, fd: usize) -> Option<(usize, Name)> {
-        let (mut at, mut len) = ([0u32; 7], 28u32);
+        let (mut at, mut len) = ([0u32; NAME], 28u32);
         // SAFETY: room for the longest name of both families.
         let r = unsafe { call3(call, fd, at.as_mut_ptr() as usize, &raw mut len as usize) };
-        // LINUX ip(7), ipv6(7): family and port, then the address; of IPv6 after a word, and the scope behind it.
+        if failed(r) { None } else { Name::read(&at) }
+    }
+    /// The name that this socket has: what getsockname(2) says of `fd`, and the family.
+    pub fn own(fd: usize) -> Option<(usize, Name)> {
+        Name::of(nr::GETSOCKNAME, fd)
+    }
+    /// The name of its other end.
+    pub fn peer(fd: usize) -> Option<(usize, Name)> {
+        Name::of(nr::GETPEERNAME, fd)
+    }
+    /// The name that stands in a struct sockaddr, and its family. An IPv4 address in an IPv6 one is itself.
+    ///
+    /// LINUX ip(7), ipv6(7): family and port, then the address; of IPv6 after a word, and the scope behind it.
+    pub fn read(at: &[u32; NAME]) -> Option<(usize, Name)> {
         let (family, port) = ((at[0] & 0xffff) as usize, (at[0] >> 16) as u16);
         let v4 = |word| (AF_INET, [word, 0, 0, 0]);
         let (family, address) = match family {
@@ -46,7 +67,39 @@ impl Name {
             AF_INET6 => (AF_INET6, [at[2], at[3], at[4], at[5]]),
             _ => return None,
         };
-        (!failed(r)).then_some((family, Name { port, address }))
+        Some((family, Name { port, address }))
+    }
+    /// As a struct sockaddr for a socket of `family`, and how long that is; `own` is the name's family.
+    ///
+    /// LINUX ipv6(7): an IPv4 address is the last of four words.
+    pub fn write(&self, own: usize, family: usize) -> ([u32; NAME], usize) {
+        let first = family as u32 | u32::from(self.port) << 16;
+        let a = self.address;
+        match (own, family) {
+            (_, AF_INET) => ([first, a[0], 0, 0, 0, 0, 0], 16),
+            (AF_INET, _) => ([first, 0, 0, 0, 0xffffu32.to_be(), a[0], 0], 28),
+            _ => ([first, 0, a[0], a[1], a[2], a[3], 0], 28),
+        }
+    }
+    /// Of these words, and that port.
+    pub fn from(address: [u32; 4], port: u16) -> Name {
+        Name { port, address }
+    }
+    /// LINUX ip(7): INADDR_ANY, and that of IPv6.
+    pub fn is_any(&self) -> bool {
+        self.address == [0; 4]
+    }
+    /// The same address with the port of another.
+    pub fn at_port_of(self, other: Name) -> Name {
+        Name {
+            port: other.port,
+            ..self
+        }
+    }
+    /// LINUX ip(7), ipv6(7): 127.0.0.1, ::1. What is sent there comes from there, if its socket has no address.
+    pub fn is_own_source(&self) -> bool {
+        self.address[0].to_be() == 0x7f00_0001 && self.address[1..] == [0; 3]
+            || self.address == [0, 0, 0, 1u32.to_be()]
     }
     /// LINUX ip(7), ipv6(7): 127.0.0.0/8, ::1.
     fn is_loopback(&self) -> bool {

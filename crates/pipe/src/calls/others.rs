@@ -33,7 +33,7 @@ pub const NAME_NONE: &[(usize, &str)] = &[
     (4, "stat"), (6, "lstat"), (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (21, "access"),
     (24, "sched_yield"), (26, "msync"), (27, "mincore"), (28, "madvise"), (29, "shmget"), (31, "shmctl"),
     (34, "pause"), (35, "nanosleep"), (36, "getitimer"), (37, "alarm"), (38, "setitimer"), (39, "getpid"),
-    (41, "socket"), (62, "kill"), (63, "uname"), (64, "semget"), (65, "semop"), (66, "semctl"),
+    (62, "kill"), (63, "uname"), (64, "semget"), (65, "semop"), (66, "semctl"),
     (68, "msgget"), (69, "msgsnd"), (70, "msgrcv"), (71, "msgctl"), (76, "truncate"), (79, "getcwd"), (80, "chdir"),
     (82, "rename"), (83, "mkdir"), (84, "rmdir"), (85, "creat"), (86, "link"), (87, "unlink"), (88, "symlink"),
     (89, "readlink"), (90, "chmod"), (92, "chown"), (94, "lchown"), (95, "umask"), (96, "gettimeofday"),

@@ -1,0 +1,523 @@
+//! The inbox of a UDP socket: a ring of records, each one datagram and the name of its sender. Many write, and whoever has the
+//! socket reads.
+//!
+//! ```text
+//! record     length | process and inode of the sender | its family, port, address | the bytes | up to 8      (`HEADER`)
+//! inbox      no ring --> open (`open`, by the first sender) --> the kernel's for good (`leaves`)
+//! ```
+//! A ring has no wake-up of its own: a sender that finds a reader asleep sends by the kernel, which wakes it. So what is in the
+//! ring was put there while nobody slept, and a reader goes to sleep only where it is empty.
+//!
+//! Invariant: a record is published while no reader counts as asleep, by the compare-and-swap that would fail if one did. What a
+//! sender put into the kernel's queue before comes first: it sets the chunk at its next record, and a reader that comes to the
+//! chunk empties the queue. A sender uses the queue only while the ring has nothing of its own.
+//! Not here: who receives what is sent to a name (crate sys, udp.rs), the calls (preload library, udp.rs).
+use crate::channel::Channel;
+use crate::copy::{Buffers, Iov, VECTORS};
+use crate::lock::Patience;
+use crate::policy::{Lines, Score};
+use crate::ready::Sight;
+use crate::reason::Reason;
+use crate::ring::{Ring, SLACK};
+use crate::word::{Chunk, Head, Tail};
+use crate::{Caller, clusters, handback, lock, read};
+use byway_sys::socket;
+use byway_sys::syscall::{call6, nr};
+use byway_sys::tcp::Name;
+use byway_sys::{file, process, udp};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of an inbox's ring: as much as a receive buffer of the usual size holds, and a power of two.
+const RING: usize = 256 << 10;
+/// So many sends in a row that each found a reader asleep make the inbox the kernel's for good.
+const IN_VAIN: u32 = 256;
+
+/// So many calls of a socket that exchanges nothing with another inbox make it the kernel's for good.
+const ALONE: u32 = 4096;
+
+/// Who has sent a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sender {
+    pub pid: u32,
+    /// Of its socket.
+    pub inode: u64,
+    pub family: u16,
+    pub name: Name,
+}
+
+/// What stands before a record's bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Header {
+    len: u32,
+    pid: u32,
+    inode: u64,
+    family: u16,
+    port: u16,
+    address: [u32; 4],
+    _rest: u32,
+}
+pub const HEADER: usize = size_of::<Header>();
+const _: () = assert!(HEADER == 40);
+
+impl Header {
+    fn of(len: usize, s: &Sender) -> Header {
+        Header {
+            len: len as u32,
+            pid: s.pid,
+            inode: s.inode,
+            family: s.family,
+            port: s.name.port,
+            address: s.name.words(),
+            _rest: 0,
+        }
+    }
+    fn sender(&self) -> Sender {
+        Sender {
+            pid: self.pid,
+            inode: self.inode,
+            family: self.family,
+            name: Name::from(self.address, self.port),
+        }
+    }
+    fn as_buffer(&mut self) -> Iov {
+        Iov {
+            base: &raw mut *self as usize,
+            len: HEADER,
+        }
+    }
+}
+
+/// Bytes of the ring that a datagram of `n` bytes takes.
+fn takes(n: usize) -> u64 {
+    (HEADER + n).next_multiple_of(8) as u64
+}
+
+/// What became of a send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// It is in the ring.
+    Ring,
+    /// A reader sleeps, or may: the kernel's call wakes it. The ring is empty.
+    Asleep,
+    /// There is no room; the head was at this position.
+    Full(u64),
+    /// There is no ring.
+    Closed,
+    /// The inbox is the kernel's for good, or another's by now; or the bytes cannot be read.
+    Kernels,
+}
+
+impl Channel {
+    /// Whether it is the inbox of a UDP socket.
+    #[inline]
+    pub fn is_inbox(&self) -> bool {
+        self.facts.0.holders.load(Relaxed) == crate::channel::Holders::Udp as u32
+    }
+}
+
+/// Puts the `n` bytes at `at` into the inbox, as a datagram of `from`, where no handler may run. `follows`: this sender has something in the kernel's queue.
+pub fn send(
+    me: &Caller,
+    ch: &Channel,
+    at: Buffers,
+    n: usize,
+    from: &Sender,
+    follows: bool,
+) -> Sent {
+    let need = takes(n);
+    let mut patience = Patience::new();
+    loop {
+        let t = ch.tail();
+        if ch.forever() {
+            // What this sender has in the ring comes first.
+            while !ch.tail().closed() && !patience.is_over() {
+                patience.wait(me.cpus);
+            }
+            return Sent::Kernels;
+        }
+        if t.closed() {
+            return Sent::Closed;
+        }
+        if t.sleepers() > 0 {
+            return asleep(ch, t);
+        }
+        // Signals are held off by the caller: no handler sends, or gives the inbox up, meanwhile.
+        if lock::enter(me, ch, 0, Tail::closed).is_none() {
+            return Sent::Closed;
+        }
+        let (t, r) = (ch.tail(), ch.head().position());
+        let used = t.wide(r) - r;
+        let ring = ch.ring(&me.domain).filter(|ring| used <= ring.bytes());
+        let sent = match ring {
+            _ if ch.forever() => Sent::Kernels,
+            // Not a state that any of us writes.
+            None => Sent::Kernels,
+            _ if t.sleepers() > 0 => asleep(ch, t),
+            Some(ring) if used + need > ring.bytes() - SLACK => Sent::Full(r),
+            Some(_) if !at.check(n, |p, len| (me.access)(p, len, false)) => Sent::Kernels,
+            Some(ring) if !is_backed(me, ch, ring, t.wide(r), need) => Sent::Full(r),
+            Some(ring) => {
+                let w = t.wide(r);
+                let mut header = Header::of(n, from);
+                let own = [header.as_buffer()];
+                // SAFETY: the header is ours, the bytes were checked; the ring's places are the owner's of the lock.
+                unsafe {
+                    Buffers::new(&own).to_ring(ring, w, HEADER);
+                    if n > 0 {
+                        at.to_ring(ring, w + HEADER as u64, n);
+                    }
+                }
+                if follows {
+                    comes_first(ch, r, w);
+                }
+                match ch.move_tail(t, t.plus(need as usize).with_lock(0)) {
+                    Ok(()) => {
+                        if ch.writer.0.lone_wakes.load(Relaxed) != 0 {
+                            ch.writer.0.lone_wakes.store(0, Relaxed);
+                        }
+                        ch.writer.0.count(n);
+                        return Sent::Ring;
+                    }
+                    // A reader went to sleep.
+                    Err(_) => {
+                        lock::unlock(me, ch);
+                        continue;
+                    }
+                }
+            }
+        };
+        lock::unlock(me, ch);
+        return sent;
+    }
+}
+
+/// Under the lock: whether the places for `need` bytes at `w` have memory.
+fn is_backed(me: &Caller, ch: &Channel, ring: Ring, w: u64, need: u64) -> bool {
+    clusters::back(me, ch, ring, w, need as usize) >= need as usize
+}
+
+/// Under the lock: what is in the kernel's queue by now comes before the record at `w`, where the head is `r`.
+fn comes_first(ch: &Channel, r: u64, w: u64) {
+    let m = ch.chunk();
+    // A reader that empties the queue for the place before it looks once more, for this one is another.
+    let at = if m.valid() { m.position(r).min(w) } else { w };
+    ch.set_chunk(m.next(at));
+}
+
+fn asleep(ch: &Channel, t: Tail) -> Sent {
+    // Of those that come while it wakes up only the first counts.
+    if t.woken() || ch.cas_tail(t, t.with(Tail::WOKEN)).is_err() {
+        return Sent::Asleep;
+    }
+    let in_vain = ch.writer.0.lone_wakes.load(Relaxed).saturating_add(1);
+    ch.writer.0.lone_wakes.store(in_vain, Relaxed);
+    Sent::Asleep
+}
+
+/// Whether the last sends all found a reader asleep: the ring brings nothing.
+pub fn is_in_vain(ch: &Channel) -> bool {
+    ch.writer.0.lone_wakes.load(Relaxed) >= IN_VAIN
+}
+
+/// Gives the inbox a ring. False: there is no memory, or it is the kernel's.
+pub fn open(me: &Caller, ch: &Channel) -> bool {
+    if ch.forever() {
+        return false;
+    }
+    let Some(_taken) = lock::take(me, ch, 0, |t| !t.closed()) else {
+        return true;
+    };
+    let r = ch.head().position();
+    let has_ring = !ch.forever() && clusters::shape(me, ch, RING) && {
+        let ring = ch.ring(&me.domain);
+        ring.is_some_and(|ring| is_backed(me, ch, ring, r, SLACK))
+    };
+    match has_ring {
+        true => ch.opens(r, 0),
+        false => {
+            clusters::give(&clusters::user(me), ch);
+            lock::unlock(me, ch);
+        }
+    }
+    has_ring
+}
+
+/// What a reader finds.
+pub enum Found {
+    /// A datagram: how many bytes of it were copied, how long it is, and who has sent it.
+    Record(usize, usize, Sender),
+    /// One that cannot be written to where it should be.
+    ///
+    /// LINUX udp_recvmsg: it is gone.
+    Fault,
+    /// What is in the kernel's queue comes first, until that is empty ([`emptied`]).
+    Queue(Chunk),
+    /// Nothing is in the ring.
+    Nothing(Tail),
+    /// It is the kernel's for good.
+    Kernels,
+}
+
+/// Takes the next record into `at`, which has room for `want` bytes, or looks at it if `peeks`.
+pub fn take(me: &Caller, ch: &Channel, at: Buffers, want: usize, peeks: bool) -> Found {
+    let mut patience = Patience::new();
+    loop {
+        // E5: before the tail.
+        let forever = ch.forever();
+        let h = ch.head();
+        let t = ch.tail();
+        if t.closed() {
+            return match forever && t.lock_owner() == 0 {
+                true => Found::Kernels,
+                false => Found::Nothing(t),
+            };
+        }
+        if h.held() {
+            // What is there is being sent on.
+            if patience.wait(me.cpus) && process::is_dead(h.owner()) {
+                leaves(me, ch, None, Reason::Damaged);
+            }
+            continue;
+        }
+        let m = ch.chunk();
+        let (r, w) = (h.position(), t.wide(h.position()));
+        if r == w {
+            return Found::Nothing(t);
+        }
+        if m.valid() && m.position(r) == r {
+            return Found::Queue(m);
+        }
+        let Some((ring, header)) = next(me, ch, r, w) else {
+            if ch.head() == h && ch.tail() == t {
+                // Not a state that any of us writes.
+                leaves(me, ch, None, Reason::Damaged);
+            }
+            continue;
+        };
+        let len = header.len as usize;
+        let k = len.min(want);
+        let is_good = at.check(k, |p, n| (me.access)(p, n, true));
+        // SAFETY: checked; what is copied counts only if nobody has taken it since.
+        unsafe {
+            if k > 0 && is_good {
+                at.from_ring(ring, r + HEADER as u64, k, Lines::Copied, k);
+            }
+        }
+        let moved = peeks && ch.head() == h || ch.cas_head(h, Head::free(r + takes(len)));
+        if moved && !is_good {
+            return Found::Fault;
+        }
+        if moved {
+            if !peeks {
+                ch.reader.0.count(len);
+                by_ring(ch, true);
+            }
+            return Found::Record(k, len, header.sender());
+        }
+    }
+}
+
+/// The header of the record at `r`, where the ring's end is `w`; `None`: there is none that makes sense.
+fn next<'a>(me: &'a Caller, ch: &'a Channel, r: u64, w: u64) -> Option<(Ring<'a>, Header)> {
+    let ring = ch.ring(&me.domain).filter(|ring| w - r <= ring.bytes())?;
+    let mut header = Header::of(0, &Sender::default());
+    let own = [header.as_buffer()];
+    // SAFETY: a buffer of ours, of plain integers.
+    unsafe {
+        Buffers::new(&own).from_ring(ring, r, HEADER, Lines::Copied, HEADER);
+    }
+    let fits = header.len as usize <= udp::MOST && takes(header.len as usize) <= w - r;
+    fits.then_some((ring, header))
+}
+
+/// Bytes of the next record; `None`: there is none before what is in the kernel's queue.
+pub fn next_len(me: &Caller, ch: &Channel) -> Option<usize> {
+    let h = ch.head();
+    let t = ch.tail();
+    let (r, w, m) = (h.position(), t.wide(h.position()), ch.chunk());
+    if t.closed() || r == w || m.valid() && m.position(r) == r {
+        return None;
+    }
+    next(me, ch, r, w).map(|(_, header)| header.len as usize)
+}
+
+/// The socket of this inbox has sent into another's ring: whoever sends by it first asks who receives.
+pub fn has_sent(ch: &Channel) -> bool {
+    ch.writer.0.worth.load(Relaxed) != 0
+}
+
+/// It does now.
+pub fn sends_by_ring(ch: &Channel) {
+    if !has_sent(ch) {
+        ch.writer.0.worth.store(1, Relaxed);
+    }
+}
+
+/// A call on the socket of this inbox was the kernel's. One that has had many such, and none of a ring, is left for good.
+pub fn goes_by_kernel(ch: &Channel) {
+    let calls = &ch.writer.0.since;
+    let n = calls.load(Relaxed).saturating_add(1);
+    calls.store(n, Relaxed);
+    if n >= ALONE && ch.tail().closed() && !has_sent(ch) {
+        ch.keep_closed();
+    }
+}
+
+/// Waits until the ring is empty, before a send that only the kernel can make.
+pub fn awaits_empty(me: &Caller, ch: &Channel) {
+    let mut patience = Patience::new();
+    let is_empty = || {
+        let h = ch.head();
+        let t = ch.tail();
+        t.closed() || t.wide(h.position()) == h.position()
+    };
+    while !is_empty() && !patience.is_over() {
+        patience.wait(me.cpus);
+    }
+}
+
+/// The last datagram came by the ring, or by the kernel's queue.
+pub fn by_ring(ch: &Channel, yes: bool) {
+    let last = &ch.facts.0.lane;
+    if last.load(Relaxed) != u32::from(yes) {
+        last.store(u32::from(yes), Relaxed);
+    }
+}
+
+/// How a reader that found nothing waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// Awake: the next one is to be expected in the ring.
+    Awake,
+    /// The same, once the kernel's queue is seen empty.
+    QueueFirst,
+    /// By the kernel's call.
+    Asleep,
+}
+
+pub fn waits(ch: &Channel) -> Waits {
+    match Score::load(&ch.reader.0.history).pays() {
+        _ if ch.facts.0.lane.load(Relaxed) != 0 => Waits::Awake,
+        true => Waits::QueueFirst,
+        false => Waits::Asleep,
+    }
+}
+
+/// The kernel's queue was found empty, at the place `m`.
+pub fn emptied(ch: &Channel, m: Chunk) {
+    ch.clear_chunk(m);
+}
+
+/// A reader counts as asleep from now on, if the tail is `t` still, where it found nothing. Whether it is to be disarmed;
+/// `None`: the tail is another.
+pub fn arm(ch: &Channel, t: Tail) -> Option<bool> {
+    if t.sleepers() == Tail::MOST {
+        // Nobody puts anything into the ring any more.
+        ch.keep_closed();
+        return Some(false);
+    }
+    ch.cas_tail(t, t.sleeper_added()).ok().map(|()| true)
+}
+
+/// Arms a reader that waits for several; as `ready::arm` says.
+pub(crate) fn arm_to_wait(ch: &Channel) -> Sight {
+    loop {
+        let forever = ch.forever();
+        let (h, t) = (ch.head(), ch.tail());
+        if t.closed() && forever || t.sleepers() == Tail::MOST {
+            ch.keep_closed();
+            return Sight::Kernels;
+        }
+        if !t.closed() && t.wide(h.position()) != h.position() {
+            return Sight::Bytes;
+        }
+        if arm(ch, t).is_some() {
+            return Sight::Armed;
+        }
+    }
+}
+
+/// It does no longer.
+pub fn disarm(ch: &Channel) {
+    read::awake(ch);
+}
+
+/// The inbox is the kernel's for good. What is in its ring is sent once more, by the sockets that sent it, to its socket, which
+/// has the name `to`; without one it goes, as what the kernel has no room for does.
+pub fn leaves(me: &Caller, ch: &Channel, to: Option<Name>, why: Reason) {
+    ch.keep_closed();
+    if ch.facts.0.why.load(Relaxed) == 0 {
+        ch.facts.0.why.store(why as u8, Relaxed);
+    }
+    let Some(_taken) = lock::take(me, ch, 0, Tail::closed) else {
+        return;
+    };
+    let mut r = lock::hold(me, ch, Head::SPILLS);
+    let w = ch.tail().wide(r);
+    while let Some(to) = to.filter(|_| r < w) {
+        let Some((ring, header)) = next(me, ch, r, w) else {
+            break;
+        };
+        sends_again(ch, to, ring, r + HEADER as u64, &header);
+        r += takes(header.len as usize);
+        let h = ch.head();
+        ch.cas_head(h, Head::owned(r, me.tid, Head::SPILLS));
+    }
+    handback::closed(me, ch, w);
+}
+
+/// Sends a record's bytes, which are at `at`, to the name `to` by the socket that they came from. A sender that has gone cannot.
+fn sends_again(ch: &Channel, to: Name, ring: Ring, at: u64, header: &Header) {
+    let dev = ch.facts.0.key.dev.load(Relaxed);
+    let Some(by) = socket::fetch(header.pid, dev, header.inode) else {
+        return;
+    };
+    let own = socket::family(by).unwrap_or(usize::from(header.family));
+    // A socket with no address of its own is reached by the one that the sender has.
+    let to = match to.is_any() {
+        true => Name::from(header.address, to.port),
+        false => to,
+    };
+    let (name, len) = to.write(usize::from(header.family), own);
+    let mut parts = [Iov { base: 0, len: 0 }; VECTORS];
+    let n = pieces(ring, at, header.len as usize, &mut parts);
+    let message = socket::Message {
+        name: name.as_ptr() as usize,
+        name_len: len,
+        parts: parts.as_ptr() as usize,
+        n,
+        control: 0,
+        control_len: 0,
+        flags: 0,
+    };
+    let flags = socket::MSG_NOSIGNAL | socket::MSG_DONTWAIT;
+    // SAFETY: the ring's memory and the name outlive the call.
+    unsafe {
+        call6(nr::SENDMSG, by, &raw const message as usize, flags, 0, 0, 0);
+    }
+    file::close(by);
+}
+
+/// The runs of `n` bytes of the ring from `at` on; how many.
+fn pieces(ring: Ring, mut at: u64, mut n: usize, parts: &mut [Iov; VECTORS]) -> usize {
+    let mut k = 0;
+    while n > 0 && k < VECTORS {
+        let (base, run) = ring.run(at);
+        let len = run.min(n);
+        if len == 0 {
+            break;
+        }
+        parts[k] = Iov {
+            base: base as usize,
+            len,
+        };
+        (at, n, k) = (at + len as u64, n - len, k + 1);
+    }
+    k
+}
+
+/// The socket is closed, and nobody else has it: what is in the ring goes, as in the kernel.
+pub fn ends(me: &Caller, ch: &Channel) {
+    leaves(me, ch, None, Reason::Cold);
+}
