@@ -121,7 +121,8 @@ impl Entry {
             && f.passed.load(Relaxed) == 0
             && f.pending.load(Relaxed) == 0
             && f.forever.load(Relaxed) == 0
-            && !ch.is_fifo();
+            && !ch.is_fifo()
+            && !ch.is_inbox();
         let mut entry = Entry {
             kind: Kind::of(ch),
             inode,

@@ -264,7 +264,7 @@ fn describe(domain: Domain, cache: &Path, cpus: u32, settings: &Settings) -> Res
     let sockets = if sockets_can_be_fetched() {
         0
     } else {
-        flags::NO_UNIX | flags::NO_TCP
+        flags::NO_UNIX | flags::NO_TCP | flags::NO_UDP
     };
     h.flags.store(flags | sockets, relaxed);
     members::enter(&domain, std::process::id());

@@ -97,7 +97,7 @@ pub fn shared(dir: &Path, cache: &Path, cpus: u32) -> Option<(PathBuf, File, Dom
             .take_while(|&c| c != 0)
             .collect();
         // What the machine forbids.
-        let of_machine = flags::NO_FIFO | flags::NO_UNIX | flags::NO_TCP;
+        let of_machine = flags::NO_FIFO | flags::NO_UNIX | flags::NO_TCP | flags::NO_UDP;
         let fits = h.flags.load(Relaxed) & !of_machine == flags::SHARED
             && h.cpus.load(Relaxed) == cpus
             && same_space(&d)

@@ -28,6 +28,10 @@ impl Bits {
             word.fetch_or(bit, Relaxed);
         }
     }
+    /// Whether there was ever one.
+    pub fn any(&self) -> bool {
+        self.any.load(Relaxed)
+    }
     pub fn has(&self, fd: usize) -> bool {
         self.any.load(Relaxed)
             && self

@@ -10,7 +10,8 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
-use crate::{attach, fdtable, give_up, io, message, unmatched, watched};
+use crate::{attach, fdtable, give_up, io, message, udp, unmatched, watched};
+use byway_mem::registry;
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::lock::Patience;
 use byway_pipe::{birth, peer, tcp};
@@ -53,13 +54,15 @@ pub fn begins(fd: usize) {
 
 /// This process gets children, which have its descriptors.
 pub fn forks() {
-    ENDS.each(warms);
+    ENDS.each(is_shared);
 }
 
 /// `fd` gets one more number, or another holder.
 pub fn is_shared(fd: usize) {
-    if ENDS.has(fd) {
-        warms(fd);
+    match ENDS.has(fd) {
+        true if udp::is_born(fd) => takes(fd, |fd| gets_inbox(fd, true)),
+        true => warms(fd),
+        false => {}
     }
 }
 
@@ -115,6 +118,9 @@ fn takes(fd: usize, does: impl FnOnce(usize)) {
 }
 
 fn goes_warm(fd: usize) {
+    if udp::is_born(fd) {
+        return gets_inbox(fd, false);
+    }
     let is_async = || file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_ASYNC != 0;
     let slot = || {
         let (d, id) = (attach::domain()?, file::identity(fd)?);
@@ -141,6 +147,32 @@ fn goes_warm(fd: usize) {
     watched::joins(fd);
 }
 
+/// The cold UDP socket `fd` gets an inbox, if it has moved enough, or is about to be `shared`: whoever gets it knows. One that a
+/// call waits for, or that is given away otherwise, has none for good.
+fn gets_inbox(fd: usize, shared: bool) {
+    let may = shared || made(fdtable::entry(fd)) >= FEW;
+    let slot = match may && !udp::must_wait(fd) {
+        true => udp::inbox_born(fd),
+        false => None,
+    };
+    let to = slot.map_or_else(|| fdtable::unmatched_entry(None), fdtable::inbox_entry);
+    let goes = |e| (fdtable::is_cold(e) && (slot.is_none() || under_way(e) == 0)).then_some(to);
+    if !shared {
+        unmatched::is_alone(fd);
+    }
+    message::uses();
+    if slot.is_none() || fdtable::change(fd, goes).is_none() {
+        fdtable::change(fd, |e| {
+            fdtable::is_cold(e).then_some(fdtable::unmatched_entry(None))
+        });
+        unmatched::is_shared(fd);
+        if let (Some(d), Some(i)) = (attach::domain(), slot) {
+            // Nobody has found it yet.
+            registry::release(d, i);
+        }
+    }
+}
+
 /// What kind of socket `fd` is; `None`: one that has no channel.
 fn kind(fd: usize) -> Option<Holders> {
     match socket::protocol(fd)? {
@@ -162,7 +194,8 @@ pub fn call(f: &mut Frame) -> Option<u32> {
     let fd = f.args[0];
     let begins = |e: u32| {
         let counts = made(e) < FEW;
-        let stays = counts || under_way(e) > 0 || watched::must_wait(fd);
+        let waits = watched::must_wait(fd) || udp::must_wait(fd);
+        let stays = counts || under_way(e) > 0 || waits;
         let may = fdtable::is_cold(e) && stays && under_way(e) < MOST;
         may.then(|| e + UNDER_WAY + if counts { MADE } else { 0 })
     };

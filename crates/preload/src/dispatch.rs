@@ -9,7 +9,7 @@ use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
-    set_wait, sets, sleep, tls, unmatched, watched,
+    set_wait, sets, sleep, tls, udp, unmatched, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -57,6 +57,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => carries(f),
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG => message::begin(f).unwrap_or(RUN),
         nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
+        nr::SOCKET => udp::creates(f),
         nr::SOCKETPAIR => message::pairs(f),
         nr::CONNECT => unmatched::connects(f),
         nr::ACCEPT | nr::ACCEPT4 => unmatched::accepts(f),
@@ -96,7 +97,10 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             None => waits(f),
         },
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => set_wait::begin(f),
-        nr::EPOLL_CTL => sets::changes(f),
+        nr::EPOLL_CTL => {
+            udp::leaves(f.args[2], Reason::Readiness);
+            sets::changes(f)
+        }
         nr::EPOLL_CREATE | nr::EPOLL_CREATE1 => sets::creates(f),
         nr::DUP => duplicates(f),
         nr::FCNTL if [file::F_DUPFD, file::F_DUPFD_CLOEXEC].contains(&(a1 as u32 as usize)) => {
@@ -171,6 +175,11 @@ fn carries(f: &mut Frame) -> u32 {
     let Some(end) = fdtable::endpoint(f.args[0]) else {
         return RUN;
     };
+    if end.is_inbox()
+        && let Some(does) = udp::begin(f)
+    {
+        return does;
+    }
     let writes = matches!(f.nr, nr::WRITE | nr::WRITEV);
     let slot = match unmatched::side(f, end, writes) {
         Ok(slot) => slot,
@@ -253,6 +262,8 @@ pub extern "C" fn after(f: &mut Frame) -> u32 {
         unmatched::CONNECTED => unmatched::connected(f),
         unmatched::ACCEPTED => unmatched::accepted(f),
         cold::CALL => cold::ended(f),
+        udp::CREATED => udp::created(f),
+        udp::READS => udp::has_read(f),
         unmatched::READS => unmatched::has_read(f),
         DUPLICATED => {
             sets::duplicated(f.args[0], f.result);
@@ -393,6 +404,7 @@ fn vfork_child(f: &mut Frame) -> u32 {
         }
         nr::PIPE
         | nr::PIPE2
+        | nr::SOCKET
         | nr::SOCKETPAIR
         | nr::CONNECT
         | nr::ACCEPT

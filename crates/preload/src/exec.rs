@@ -4,7 +4,9 @@
 //! the image never attaches. Taking part is thereby shown by doing, never inferred from what a file looks like.
 //! Not here: reading ELF files, environments.
 use crate::fdtable::Endpoint;
-use crate::{attach, cold, family, fdtable, io, message, pins, sets, tls, unmatched};
+use crate::{
+    attach, cold, destinations, family, fdtable, io, message, pins, sets, tls, udp, unmatched,
+};
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
@@ -48,6 +50,7 @@ pub fn leave_image() -> bool {
         return true;
     };
     let pid = process::getpid();
+    destinations::settles();
     // Before it leaves: a look in between would find an outsider.
     fifo_opens::settle(&d);
     participants::leave(&d, pid);
@@ -160,6 +163,8 @@ pub fn enter_child() {
     sets::enter_child();
     pins::enter_child();
     cold::enter_child();
+    destinations::enter_child();
+    udp::enter_child();
     tls::get().begun.set(false);
 }
 

@@ -112,6 +112,10 @@ impl Endpoint {
             (false, true, Some(_)) => slot * 4 + 4,
         }
     }
+    /// Whether it is that of a UDP socket with an inbox.
+    pub fn is_inbox(self) -> bool {
+        self.is_socket && self.reads.is_some() && self.reads == self.writes
+    }
     /// Of a socket that does not know its other end: the slot that it writes to.
     pub fn unmatched(self) -> Option<usize> {
         self.writes
@@ -125,7 +129,7 @@ impl Endpoint {
     pub fn slots(self) -> impl Iterator<Item = usize> {
         let second = self
             .writes
-            .filter(|_| self.is_socket || self.reads.is_none());
+            .filter(|_| (self.is_socket || self.reads.is_none()) && self.writes != self.reads);
         self.reads.into_iter().chain(second)
     }
 }
@@ -163,6 +167,11 @@ pub fn change(fd: usize, to: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
 /// The entry of an unmatched end that writes to the channel in slot `i`; `None`: of a descriptor that is not carried.
 pub fn unmatched_entry(i: Option<usize>) -> u32 {
     i.map_or(PLAIN, |i| Endpoint::of_slots(None, Some(i)).code())
+}
+
+/// The entry of a UDP socket that has its inbox in slot `i`, as what it reads and as what it is known by when it sends.
+pub fn inbox_entry(i: usize) -> u32 {
+    Endpoint::of_slots(Some(i), Some(i)).code()
 }
 
 /// The same, as far as it is known already.
@@ -317,6 +326,9 @@ fn pipe(fd: usize, i: usize) -> Endpoint {
 fn connected(d: &Domain, id: Ident) -> Option<Endpoint> {
     let writes = registry::find(*d, id.dev, id.ino)?;
     let ch = Channel::at(*d, writes).filter(|ch| ch.is_socket())?;
+    if ch.is_inbox() {
+        return Some(Endpoint::of_slots(Some(writes), Some(writes)));
+    }
     if peer::is_matched(ch) {
         return matched(d, writes, id.dev, id.ino);
     }
@@ -372,7 +384,8 @@ fn ask(fd: usize) -> Option<Endpoint> {
 fn name(end: Endpoint) {
     for i in end.slots() {
         if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) {
-            ch.used_by(byway_sys::process::name(), end.writes == Some(i));
+            let writes = end.writes == Some(i) && !ch.is_inbox();
+            ch.used_by(byway_sys::process::name(), writes);
         }
     }
 }

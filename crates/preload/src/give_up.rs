@@ -5,7 +5,9 @@
 //! unsafe: reads what the arguments point to, once the kernel says that it can be read.
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{access, asked, class, environment, exec, fdtable, identity, io, message};
+use crate::{
+    access, asked, class, destinations, environment, exec, fdtable, identity, io, message,
+};
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
 use byway_sys::syscall::nr;
@@ -84,6 +86,11 @@ fn decided(f: &Frame, vfork: bool) {
         nr::IOCTL => {
             // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP; of a socket SIOCOUTQ, SIOCATMARK
             let asks_socket = matches!(a1 as u32, 0x5411 | 0x8905) && fdtable::is_socket(a0);
+            let is_inbox = || fdtable::known_endpoint(a0).is_some_and(fdtable::Endpoint::is_inbox);
+            if asks_socket && is_inbox() {
+                // LINUX udp(7): what is sent is the receiver's at once.
+                return;
+            }
             let asks = asks_socket || a1 as u32 as usize == file::FIONREAD;
             if asks && fdtable::unmatched(a0).is_some() {
                 // All of its bytes are the kernel's.
@@ -251,6 +258,7 @@ fn passes(msg: usize, vfork: bool) {
         }
         // SOL_SOCKET, SCM_RIGHTS
         if kind == [1, 1] {
+            destinations::settles();
             for k in 0..(n - 16) / 4 {
                 // SAFETY: as above.
                 let fd = unsafe { ((control + at + 16 + k * 4) as *const i32).read_unaligned() };

@@ -13,6 +13,7 @@ mod attach;
 mod bits;
 mod class;
 mod cold;
+mod destinations;
 mod dispatch;
 mod entry;
 mod environment;
@@ -39,6 +40,7 @@ mod sets;
 mod shadow;
 mod sleep;
 mod tls;
+mod udp;
 mod unmatched;
 mod watched;
 

@@ -8,13 +8,13 @@ use crate::asked::IN;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::give_up::{passes_descriptors, suspends};
-use crate::{access, attach, cold, exec, fdtable, io, pins, unmatched};
+use crate::{access, attach, cold, exec, fdtable, io, pins, udp, unmatched};
 use byway_mem::layout::flags::NO_UNIX;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::peek::{self, Peek};
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, birth, handback, socket};
+use byway_pipe::{Caller, birth, datagram, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
 use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
@@ -71,6 +71,12 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         return Some(does);
     }
     let end = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket)?;
+    if end.is_inbox() {
+        if f.nr == nr::SENDMSG {
+            passes_descriptors(f);
+        }
+        return udp::begin(f);
+    }
     let writes = matches!(f.nr, nr::SENDTO | nr::SENDMSG);
     let carried = match f.nr {
         nr::SENDTO | nr::RECVFROM => takes_buffer(f, end, writes),
@@ -243,6 +249,9 @@ pub fn sets_option(f: &mut Frame) -> u32 {
         tcp::PROTOCOL => &ALIKE_TCP,
         _ => &[],
     };
+    if udp::sets_option(fd, level as u32 as usize, option as u32 as usize) {
+        return RUN;
+    }
     if alike.contains(&(option as u32)) {
         return RUN;
     }
@@ -373,6 +382,7 @@ pub fn gives_up_all(vfork: bool) {
 /// Before descriptor `fd` is closed: what its rings hold is the kernel's to deliver, or to answer for.
 pub fn closes(fd: usize) {
     pins::closes(fd);
+    udp::closes(fd);
     let ends = unmatched::closes(fd);
     if USED.load(Relaxed)
         && let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket)
@@ -403,6 +413,9 @@ pub fn closes_all(first: usize, last: usize) {
 
 /// The end behind `fd`, which nobody else has, goes.
 fn ends_with(me: &Caller, fd: usize, i: usize) {
+    if let Some(ch) = Channel::at(me.domain, i).filter(|ch| ch.is_inbox()) {
+        return datagram::ends(me, ch);
+    }
     if let Some(ch) = Channel::at(me.domain, i).filter(|ch| !ch.tail().closed()) {
         handback::hand_back(me, ch, fd, true, Reason::Cold);
     }
@@ -410,6 +423,10 @@ fn ends_with(me: &Caller, fd: usize, i: usize) {
 
 /// Hands back the rings of the socket behind `fd` that hold bytes.
 pub fn empties(me: &Caller, fd: usize, end: Endpoint) {
+    if end.is_inbox() {
+        // Others may have it; what nobody has goes with it.
+        return;
+    }
     for i in end.slots() {
         if let Some(ch) = Channel::at(me.domain, i).filter(|ch| socket::has_unread(ch)) {
             handback::hand_back(me, ch, fd, false, Reason::Cold);

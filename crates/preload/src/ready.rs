@@ -7,10 +7,10 @@
 //! Not here: a call that waits while nothing is ready (sleep.rs), or that is not answered (give_up.rs).
 use crate::asked::{IN, OUT};
 use crate::entry::Frame;
-use crate::{access, fdtable, io, message, tls};
+use crate::{access, fdtable, io, message, tls, udp};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
-use byway_pipe::{Caller, liveness};
+use byway_pipe::{Caller, datagram, liveness};
 use byway_sys::clock;
 use byway_sys::errno::{EINTR, Ret, failed};
 use byway_sys::file::{self, POLLERR, POLLHUP, POLLNVAL};
@@ -26,7 +26,11 @@ pub fn answer(f: &Frame) -> Option<Ret> {
         nr::SELECT | nr::PSELECT6 => selects(a0 as i32, [a1, a2, a3], waits_of(f)?),
         nr::IOCTL if a1 as u32 as usize == file::FIONREAD => {
             let (me, ch, _) = channel(a0)?;
-            let n = ready::count(&me, ch, a0)?.min(i32::MAX as u64) as i32;
+            let n = match ch.is_inbox() {
+                // LINUX udp(7): the bytes of the next datagram.
+                true => datagram::next_len(&me, ch).unwrap_or_else(|| file::fionread(a0)) as i32,
+                false => ready::count(&me, ch, a0)?.min(i32::MAX as u64) as i32,
+            };
             access::allowed(a2, 4, true).then(|| {
                 // SAFETY: asked for.
                 unsafe { (a2 as *mut i32).write_unaligned(n) };
@@ -209,7 +213,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     };
     let concerns = |&k: &usize| {
         let (fd, _, _, asks) = read(k);
-        asks && !fdtable::is_plain(fd)
+        asks && !is_kernels(fd)
     };
     // Of the first such pipe, which is mostly the only one, the kernel's word may be enough.
     let first = (0..n).find(concerns)?;
@@ -251,6 +255,11 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     }
 }
 
+/// Whether the kernel tells all of `fd`.
+pub fn is_kernels(fd: usize) -> bool {
+    fdtable::is_plain(fd) || udp::is_cold(fd)
+}
+
 fn is(one: &Channel, other: &Channel) -> bool {
     core::ptr::eq(one, other)
 }
@@ -279,7 +288,7 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
     for fd in 0..n {
         let (k, bit) = (fd / 64, 1 << (fd % 64));
         let wants = [asked[0][k] & bit != 0, asked[1][k] & bit != 0];
-        if wants == [false; 2] || fdtable::is_plain(fd) {
+        if wants == [false; 2] || is_kernels(fd) {
             continue;
         }
         let Some((me, ch, _)) = channel(fd) else {

@@ -8,7 +8,7 @@
 //! its next byte or room comes by the kernel lane. So its answer is the caller's.
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{asked, fdtable, io, ready, sets, unmatched};
+use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
@@ -38,17 +38,23 @@ pub enum Begun {
 pub fn begin(f: &mut Frame) -> Begun {
     match ready::waits(f) {
         Some(true) => {}
+        Some(false) if names_none(f) => return Begun::Waits(RUN),
         Some(false) => return Begun::Ready,
         None => return Begun::No,
     }
     let mut list = List {
         slots: [0; MOST],
         n: 0,
+        has_cold: false,
     };
     let mut begun = Begun::Waits(RUN);
     let only = only_reader(f);
     let known = asked::each(f, |fd, events| {
         if fdtable::is_plain(fd) {
+            return true;
+        }
+        if udp::is_cold(fd) {
+            list.has_cold = true;
             return true;
         }
         if let Some((me, ch, slot)) = ready::channel(fd) {
@@ -59,11 +65,15 @@ pub fn begin(f: &mut Frame) -> Begun {
         matches!(begun, Begun::Waits(_))
     });
     match begun {
-        Begun::Waits(_) if known && list.n > 0 => {
+        Begun::Waits(_) if known && (list.n > 0 || list.has_cold) => {
             // SAFETY: both are integers without padding, and the one is as long as the other at least.
             unsafe { (&raw mut f.iov).cast::<Slots>().write(list.slots) };
             f.vectors = list.n;
             f.want = io::maker();
+            f.done = usize::from(list.has_cold);
+            if list.has_cold {
+                udp::begins_wait();
+            }
             return Begun::Waits(io::own(f, SLEEP));
         }
         Begun::Waits(_) if known => return begun,
@@ -80,11 +90,15 @@ pub fn end(f: &mut Frame) -> u32 {
     if !io::is_made_here(f.want) {
         return DONE;
     }
+    if f.done != 0 {
+        udp::ends_wait();
+    }
     // SAFETY: `begin` has written it.
     let slots = unsafe { (&raw const f.iov).cast::<Slots>().read() };
     List {
         slots,
         n: f.vectors,
+        has_cold: false,
     }
     .disarm();
     DONE
@@ -98,12 +112,22 @@ pub fn spins(me: &Caller, ch: &Channel) -> bool {
     open && was.sleepers() == 0 && wait::reader(me, ch, moved)
 }
 
+/// Whether the kernel tells all of what call `f` names.
+fn names_none(f: &Frame) -> bool {
+    let mut none = true;
+    let known = asked::each(f, |fd, _| {
+        none = ready::is_kernels(fd);
+        none
+    });
+    known && none
+}
+
 /// The carried descriptor that call `f` waits to read from, if there is one only.
 fn only_reader(f: &Frame) -> Option<usize> {
     let mut found = None;
     let mut n = 0;
     asked::each(f, |fd, events| {
-        if events & asked::IN != 0 && !fdtable::is_plain(fd) {
+        if events & asked::IN != 0 && !ready::is_kernels(fd) {
             found = Some(fd);
             n += 1;
         }
@@ -116,6 +140,8 @@ fn only_reader(f: &Frame) -> Option<usize> {
 struct List {
     slots: Slots,
     n: usize,
+    /// A UDP socket without an inbox is among what it waits for.
+    has_cold: bool,
 }
 
 impl List {

@@ -9,7 +9,7 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
-use crate::{access, attach, cold, exec, fdtable, io, message, sets, watched};
+use crate::{access, attach, cold, exec, fdtable, io, message, sets, udp, watched};
 use byway_mem::layout::flags::{NO_TCP, NO_UNIX};
 use byway_pipe::channel::Channel;
 use byway_pipe::peer;
@@ -66,6 +66,7 @@ pub fn connects(f: &mut Frame) -> u32 {
     }
     // SAFETY: asked for; each address begins with its family.
     let family = usize::from(unsafe { (at as *const u16).read_unaligned() });
+    udp::connects(fd);
     if family == AF_UNSPEC && fdtable::is_socket(fd) {
         // LINUX connect(2): the connection is dissolved.
         exec::give_up_to_write(fd, Reason::Control, false);
@@ -147,10 +148,15 @@ fn is_forbidden(family: usize) -> bool {
 /// An end comes into being.
 fn begins(fd: usize) {
     fdtable::forget(fd);
+    begins_apart(fd);
+    cold::begins(fd);
+}
+
+/// `fd` is a new socket: what was known of one by that number is not so any more.
+pub fn begins_apart(fd: usize) {
     for bits in [&ALONE, &OPTIONS, &LISTENS, &LISTENS_TCP] {
         bits.take(fd);
     }
-    cold::begins(fd);
 }
 
 /// `fd` is about to be closed. Whether that is known to be the last of an end.
@@ -173,6 +179,7 @@ pub fn each_known(does: impl Fn(usize)) {
         bits.each(&does);
     }
     cold::each(&does);
+    udp::each(&does);
     watched::each(&does);
 }
 

@@ -65,6 +65,8 @@ enum Forbidden {
     Unix,
     /// TCP connections on this host
     Tcp,
+    /// UDP sockets on this host
+    Udp,
     /// Restartable sequences: locks instead (also: BYWAY_RSEQ=off)
     Rseq,
 }
@@ -79,6 +81,7 @@ impl Forbidden {
             Forbidden::Fifo => flags::NO_FIFO,
             Forbidden::Unix => flags::NO_UNIX,
             Forbidden::Tcp => flags::NO_TCP,
+            Forbidden::Udp => flags::NO_UDP,
             Forbidden::Rseq => flags::NO_RSEQ,
         }
     }

@@ -3,14 +3,11 @@
 //!
 //! Invariant: a figure that is the kernel's, although it was measured under `byway run`, is told apart wherever it stands.
 //! Not here: how a run tells its part (pairs/start.rs).
-use super::netperf::BACKENDS;
 use crate::pairs::start::Done;
 use crate::record::{Metric, Record};
 
 /// The metric: of the bytes that `--explain` counted, so at most. No direction is better: it says what was.
 pub const METRIC: Metric = ("carried", "%", None);
-/// In a table, of what is never carried.
-pub const NOT_CARRIED: &str = "not carried";
 /// In a table, after a figure that was the kernel's this time.
 pub const MARK: &str = "*";
 pub const LEGEND: &str = "* under `byway run`, but not carried: the kernel's figure";
@@ -52,11 +49,6 @@ pub fn is_kernels(record: &Record, case: &str, backend: &str) -> bool {
     row.is_some_and(|r| r.samples.iter().flatten().all(|&p| p == 0.0))
 }
 
-/// Whether `backend` would have to carry datagrams, which it never does; `case` begins with the name of a test.
-pub fn is_never(backend: &str, case: &str) -> bool {
-    case.starts_with("UDP_") && BACKENDS.iter().any(|b| b.name == backend && b.carried)
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -83,8 +75,6 @@ pub mod tests {
         let all = "kernel's: UNIX_RR (byway), UNIX_CRR (byway: x is static)";
         assert!(r.notes[0].ends_with(all), "{}", r.notes[0]);
         assert!(is_kernels(&r, "UNIX_RR", "byway") && !is_kernels(&r, "UNIX_RR", "kernel"));
-        assert!(is_never("byway", "UDP_RR") && !is_never("kernel", "UDP_RR"));
-        assert!(!is_never("byway", "TCP_RR"));
         assert!(!is_kernels(&r, "TCP_RR", "byway") && !is_kernels(&r, "TCP_CRR", "byway"));
         assert_eq!(r.find("TCP_RR", "byway", "carried").unwrap().median, 25.0);
     }

@@ -274,9 +274,6 @@ fn networks(r: &Record) -> String {
         }
     }
     let cell = |b: &str, column: &str| {
-        if carried::is_never(b, column) {
-            return carried::NOT_CARRIED.into();
-        }
         let (case, metric) = measured(column);
         let mark = if carried::is_kernels(r, case, b) {
             carried::MARK
@@ -422,8 +419,7 @@ mod tests {
             cells.replace("<td>", "").replace("</td>", "|")
         };
         assert_eq!(row("kernel"), "–|1234|–|1234|1234|1234|");
-        let no = carried::NOT_CARRIED;
-        assert_eq!(row("byway"), format!("{no}|1234*|{no}|1234|{no}|{no}|"));
+        assert_eq!(row("byway"), "–|1234*|–|1234|1234|1234|");
         let mut r = Record::new("ftp");
         r.row("get", "byway", ("rate", "MB/s", None), &[vec![77.0]]);
         assert!(networks(&r).contains("<td>77.0</td><td>–</td>"));
