@@ -9,6 +9,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::datagram::{self, Sender};
 use byway_pipe::lock::Patience;
 use byway_pipe::policy::per_us;
+use byway_sys::socket::AF_INET;
 use byway_sys::tcp::{Name, Names};
 use byway_sys::{clock, diag, file, process, udp};
 use core::cell::UnsafeCell;
@@ -291,6 +292,15 @@ impl Place {
     /// Whether something of this pair is, or may be, in the kernel's queue.
     pub fn follows(&self) -> bool {
         !self.at.by_ring
+    }
+    /// The most bytes of a datagram on this way.
+    ///
+    /// LINUX udp(7): with IPv4 its header counts, too.
+    pub fn most(&self) -> usize {
+        match self.at.names.family {
+            AF_INET => udp::MOST - 20,
+            _ => udp::MOST,
+        }
     }
     /// Its name.
     pub fn receiver(&self) -> Name {

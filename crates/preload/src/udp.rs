@@ -21,12 +21,12 @@ use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, wait};
 use byway_sys::errno::{EAGAIN, EFAULT, Ret, failed};
 use byway_sys::socket::{
-    AF_INET, AF_INET6, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC,
+    AF_INET, AF_INET6, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC,
     MSG_WAITALL, Message, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
 use byway_sys::tcp::{NAME, Name};
-use byway_sys::udp::{MOST, PROTOCOL, SOCK_DGRAM};
+use byway_sys::udp::{PROTOCOL, SOCK_DGRAM};
 use byway_sys::{clock, file, process, socket};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -147,10 +147,10 @@ pub fn sets_option(fd: usize, level: usize, option: usize) -> bool {
     /// SO_RCVBUFFORCE, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW: a ring takes as much as a buffer of the usual size, and a call that
     /// waits waits in the kernel.
     const ALIKE: [usize; 11] = [2, 6, 7, 8, 12, 20, 21, 32, 33, 66, 67];
-    /// IP_TOS, IP_TTL, IP_MTU_DISCOVER; IPV6_UNICAST_HOPS, IPV6_MTU_DISCOVER, IPV6_V6ONLY, IPV6_TCLASS: how a packet goes, or
-    /// whom it reaches, which the kernel is asked.
-    const ALIKE_IP: [usize; 3] = [1, 2, 10];
-    const ALIKE_IPV6: [usize; 4] = [16, 23, 26, 67];
+    /// IP_TOS, IP_TTL; IPV6_UNICAST_HOPS, IPV6_V6ONLY, IPV6_TCLASS: how a packet goes, or whom it reaches, which the kernel is
+    /// asked.
+    const ALIKE_IP: [usize; 2] = [1, 2];
+    const ALIKE_IPV6: [usize; 3] = [16, 26, 67];
     if !is_ours(fd) {
         return false;
     }
@@ -228,15 +228,16 @@ fn buffers(f: &mut Frame, writes: bool) -> bool {
     for v in &f.iov[..f.vectors] {
         f.want = f.want.saturating_add(v.len);
     }
-    !writes || f.want <= MOST
+    true
 }
 
 /// The name that a send goes to: its own, or `None` of a connected socket. `Err`: it cannot be read.
 fn target(f: &Frame) -> Result<Option<(usize, Name)>, ()> {
     let (at, len) = match f.nr {
         nr::SENDTO => (f.args[4], f.args[5] as u32 as usize),
+        nr::SENDMSG if !access::allowed(f.args[1], size_of::<Message>(), false) => return Err(()),
         nr::SENDMSG => {
-            // SAFETY: `buffers` has asked for it.
+            // SAFETY: asked for.
             let m = unsafe { (f.args[1] as *const Message).read_unaligned() };
             (m.name, m.name_len as u32 as usize)
         }
@@ -267,9 +268,18 @@ fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
         datagram::goes_by_kernel(own);
         return RUN;
     };
-    if !carried {
+    if !carried || f.want > place.most() {
         datagram::awaits_empty(me, ch);
         place.goes_by_kernel();
+        if f.flags & MSG_MORE != 0 {
+            // LINUX udp(7): what is sent next is of the same datagram.
+            datagram::leaves(
+                me,
+                own,
+                Name::own(f.fd).map(|(_, name)| name),
+                Reason::Control,
+            );
+        }
         return RUN;
     }
     let at = Buffers::new(&f.iov[..f.vectors]);
@@ -316,7 +326,7 @@ fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
 ///
 /// LINUX udp(7): a datagram that finds no room is lost. Its sender is as fast as the copy, and a receiver that runs keeps up.
 fn waits_for_room(f: &Frame, me: &Caller, ch: &Channel, was: u64) -> bool {
-    const LONGEST_US: u64 = 4000;
+    const LONGEST_US: u64 = 10_000;
     let begun = clock::now();
     let moved = || ch.head().position() != was;
     if wait::writer(me, ch, f.want, moved) {

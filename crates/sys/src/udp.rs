@@ -11,7 +11,7 @@ use crate::{file, socket};
 /// IPPROTO_UDP.
 pub const PROTOCOL: usize = 17;
 pub const SOCK_DGRAM: usize = 2;
-/// LINUX udp(7): the most bytes of a datagram, IPv4 and IPv6.
+/// LINUX udp(7): the most bytes of a datagram of IPv6.
 pub const MOST: usize = 65527;
 
 /// The names that a datagram of `fd` to `to` has on its way; `None`: it may leave this host, or nobody knows them.

@@ -20,7 +20,7 @@ const NAME: usize = 22;
 pub const NOTES: [&str; 3] = [
     "streams in MiB/s (2^20 bytes, netperf's -f M): receive is what the server got, from its first byte to the end; of \
      datagrams over the sender's time, so that lost is what is missing; requests and responses: answers a second",
-    "byway: the same under `byway run`; a datagram that finds no room is lost there too, once its sender has waited 4 ms",
+    "byway: the same under `byway run`; a datagram that finds no room is lost there too, once its sender has waited 10 ms",
     "carried: the part of the bytes that --explain counted, so at most; 0 % is the kernel's figure",
 ];
 pub const CHECKED: &str =
