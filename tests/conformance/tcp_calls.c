@@ -77,12 +77,13 @@ static void closes_it(void) { rows(CLOSE); }
 static void is_killed(void) { rows(KILL); }
 static void exits_(void) { rows(EXIT); }
 static void lingers_not(void) { rows(LINGER); }
-static int delay_off(int fd) {
+static int tcp_option(int fd, int what) {
     int v = -1;
     socklen_t n = sizeof v;
-    IS(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &v, &n), 0);
+    IS(getsockopt(fd, IPPROTO_TCP, what, &v, &n), 0);
     return !!v;
 }
+static int delay_off(int fd) { return tcp_option(fd, TCP_NODELAY); }
 static void set_tcp(int fd, int what, int v) { IS(setsockopt(fd, IPPROTO_TCP, what, &v, sizeof v), 0); }
 static long sets_no_delay(long on) { return set_tcp(here->fd, TCP_NODELAY, (int)on), 0; }
 static long tells_no_delay(long none) { return delay_off(here->fd); }
@@ -134,18 +135,161 @@ static void nagle(void) {
         close(here->fd);
     }
 }
-static void cork(void) {
-    meet();
+static long sets_cork(long on) { return set_tcp(here->fd, TCP_CORK, (int)on), 0; }
+static long tells_cork(long none) { return tcp_option(here->fd, TCP_CORK); }
+/* A write with a flag that says nothing here, and that is no ring's. */
+static void by_the_kernel(long n) {
+    IS(send(here->fd, at(here->out), n, MSG_CONFIRM), n);
+    here->out += n;
+}
+/* What is corked goes at the latest with the cork; and what an end has set it is told, whoever carries its bytes. */
+static void corks_some(long by_kernel) {
     for (int i = 0; i < 20; i++) {
-        set_tcp(here->fd, TCP_CORK, 1);
+        long n = 107 + (i % 3 == 2) * 9000 + by_kernel;
+        sets_cork(1);
+        IS(tells_cork(0), 1);
+        TELL(tells_cork, 0, 0);
         whole(100);
         whole(7);
-        set_tcp(here->fd, TCP_CORK, 0);
-        TELL(takes, 107, 0);
+        IS(tells_cork(0), 1);
+        if (by_kernel) by_the_kernel(by_kernel);
+        if (i % 3 == 2) sends(9000);
+        IS(tells_cork(0), 1);
+        sets_cork(0);
+        IS(tells_cork(0), 0);
+        TELL(takes, n, 0);
         sends(9000);
         TELL(takes, 9000, 0);
     }
+}
+static void cork(void) {
+    for (int corked_first = 0; corked_first < 2; corked_first++) {
+        joins(1);
+        if (corked_first) {
+            sets_cork(1);
+            whole(5);
+            ask(takes, 5);
+            sets_cork(0);
+            IS(answer(), 0);
+            sets_cork(1);
+            IS(tells_cork(0), 1);
+        }
+        goes_on();
+        IS(tells_cork(0), corked_first);
+        sets_cork(0);
+        for (int i = 0; i < 2; i++) {
+            asks(1500);
+            corks_some(0);
+            corks_some(5);
+        }
+        sets_cork(1);
+        goes_on();
+        IS(tells_cork(0), 1);
+        /* As far as four bytes are asked for. */
+        unsigned char b[4] = {7, 7, 7, 7};
+        socklen_t few = 1;
+        IS(getsockopt(here->fd, IPPROTO_TCP, TCP_CORK, b, &few), 0);
+        CHECK(few == 1 && b[0] == 1 && b[1] == 7, "one byte: %d %d %d", few, b[0], b[1]);
+        FAILS(setsockopt(here->fd, IPPROTO_TCP, TCP_CORK, b, 3), EINVAL);
+        FAILS(setsockopt(here->fd, IPPROTO_TCP, TCP_CORK, (void *)8, 4), EFAULT);
+        kill_peer();
+        IS(tells_cork(0), 1);
+        close(here->fd);
+    }
+}
+/* After a call that the kernel has carried out the socket is corked again, as the program has it. */
+static void stays_corked(void) {
+    int unsent = 0;
+    meet();
+    asks(600);
+    sets_cork(1);
+    sends(HOT);
+    TELL(takes, HOT, 0);
+    for (int i = 0; i < 50 && unsent != 5; i++) {
+        by_the_kernel(5);
+        unsent = asked_of(here->fd, SIOCOUTQNSD);
+        IS(tells_cork(0), 1);
+        TELL(takes, 5, 0);
+    }
+    IS(unsent, 5);
+    by_the_kernel(5);
+    sets_cork(0);
+    IS(asked_of(here->fd, SIOCOUTQNSD), 0);
+    TELL(takes, 5, 0);
     goes_on();
+}
+/* As a web server does with its headers: an answer that waits takes 40 ms, or 200, and the watchdog ends such a case. */
+static long answers_corked(long n) {
+    for (; n > 0; n--) {
+        takes(1);
+        sets_no_delay(0);
+        sets_cork(1);
+        whole(100);
+        whole(7);
+        sets_cork(0);
+        sets_no_delay(n & 1);
+    }
+    return 0;
+}
+static long answers_with_more(long n) {
+    for (; n > 0; n--) {
+        struct iovec v = {(void *)at(here->out + 100), 5};
+        struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+        takes(1);
+        IS(send(here->fd, at(here->out), 100, MSG_MORE), 100);
+        IS(sendmsg(here->fd, &m, MSG_MORE | MSG_NOSIGNAL), 5);
+        here->out += 105;
+        whole(2);
+    }
+    return 0;
+}
+static void at_once(task *answers_so) {
+    enum { ROUNDS = 1000 };
+    for (int waits = 0; waits < 2; waits++) {
+        meet();
+        ask(answers_so, ROUNDS);
+        for (int i = 0; i < ROUNDS; i++) {
+            whole(1);
+            if (waits) IS(events(here->fd, POLLIN, 5000), POLLIN);
+            takes(107);
+        }
+        IS(answer(), 0);
+        TELL(tells_cork, 0, 0);
+        goes_on();
+        kill_peer();
+        close(here->fd);
+    }
+}
+static void corked_answers(void) { at_once(answers_corked); }
+static void answers_in_parts(void) { at_once(answers_with_more); }
+/* One thread corks and uncorks, while another writes and the bytes change hands: in the end it is uncorked. */
+static void *corks_on(void *until) {
+    while (!__atomic_load_n((int *)until, __ATOMIC_RELAXED))
+        for (int on = 1; on >= 0; on--) sets_cork(on);
+    return 0;
+}
+static void corks_beside_a_writer(void) {
+    for (int i = 0; i < 6; i++) {
+        pthread_t t;
+        int until = 0;
+        meet();
+        asks(600);
+        IS(pthread_create(&t, 0, corks_on, &until), 0);
+        asks(20);
+        by_the_kernel(5);
+        TELL(takes, 5, 0);
+        asks(1500);
+        by_the_kernel(5);
+        __atomic_store_n(&until, 1, __ATOMIC_RELAXED);
+        pthread_join(t, 0);
+        TELL(takes, 5, 0);
+        IS(tells_cork(0), 0);
+        by_the_kernel(5);
+        IS(asked_of(here->fd, SIOCOUTQNSD), 0);
+        TELL(takes, 5, 0);
+        kill_peer();
+        close(here->fd);
+    }
 }
 static void more_is_to_come(void) {
     meet();
@@ -412,7 +556,7 @@ static void names_in_calls(void) {
     IS(recvfrom(here->fd, b, 10, 0, &a.any, &n), 0);
     IS(n, 0);
 }
-UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork),
-          T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(names_in_calls), T(without_waiting), T(refused), T(dissolved),
+UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork), T(stays_corked),
+          T(corked_answers), T(answers_in_parts), T(corks_beside_a_writer), T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(names_in_calls), T(without_waiting), T(refused), T(dissolved),
           T(is_cut), T(much_of_the_dead), T(late_from_the_dead),
           T(with_itself), T(much))

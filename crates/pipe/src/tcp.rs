@@ -11,19 +11,21 @@
 //! Not here: what is alike of all stream sockets (socket.rs), which two ends belong together (peer.rs).
 use crate::channel::Channel;
 use crate::reason::Reason;
-use crate::{Caller, handback};
+use crate::{Caller, handback, lock};
 use byway_mem::registry;
 use byway_sys::diag::{self, Diag, Far};
+use byway_sys::errno::Ret;
 use byway_sys::tcp::{self, Names};
 use byway_sys::{file, socket};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// In `shrunk`: the other direction's ring is open; the kernel sends small writes at once though the program did not ask for
-/// that; the program did ask.
+/// that; the program did ask; the program has TCP_CORK on, and the kernel has it off.
 const ANSWERED_BY_RING: u8 = 1;
 const HURRIED: u8 = 2;
 const HURRIES: u8 = 4;
+const UNCORKED: u8 = 8;
 
 /// Whether connection `fd` may have channels: both ends are on this host, and nobody translates their names.
 pub fn may_carry(fd: usize) -> bool {
@@ -61,8 +63,13 @@ pub(crate) fn held(ch: &Channel, fd: usize) -> Option<u32> {
 /// The ring opens; `fd` is of the end that writes. What waits in its send queue goes.
 ///
 /// LINUX tcp(7), Nagle's algorithm: a small write waits until those before it are acknowledged. Answers acknowledge; in a ring
-/// they do not, and then it takes 40 ms.
+/// they do not, and then it takes 40 ms. TCP_CORK: a segment that is not full waits for 200 ms; what wakes a reader is one.
 pub(crate) fn opens(me: &Caller, ch: &Channel, fd: usize) {
+    if tcp::is_corked(fd) {
+        // Remembered first: between the two the program is told what it has set.
+        state(ch).fetch_or(UNCORKED, Relaxed);
+        tcp::set_cork(fd, false);
+    }
     if tcp::delays(fd) {
         state(ch).fetch_or(HURRIED, Relaxed);
     }
@@ -84,15 +91,25 @@ pub(crate) fn closes(me: &Caller, ch: &Channel, end: impl Fn(bool) -> Option<usi
     }
 }
 
-/// Small writes wait again, where the program wants it and no answer comes by a ring.
+/// Small writes wait again, where the program wants it and no answer comes by a ring; and it is corked as the program has it.
 fn calms(ch: &Channel, out: impl FnOnce() -> Option<usize>) {
     let now = state(ch).load(Relaxed);
-    if now & (HURRIED | ANSWERED_BY_RING) == HURRIED
+    let (slows, corks) = (
+        now & (HURRIED | ANSWERED_BY_RING) == HURRIED,
+        now & UNCORKED != 0,
+    );
+    if (slows || corks)
         && let Some(out) = out()
     {
         // First in the kernel: between the two the program is told what it has set.
-        tcp::set_delays(out, true);
-        state(ch).fetch_and(!HURRIED, Relaxed);
+        if slows {
+            tcp::set_delays(out, true);
+            state(ch).fetch_and(!HURRIED, Relaxed);
+        }
+        if corks {
+            tcp::set_cork(out, true);
+            state(ch).fetch_and(!UNCORKED, Relaxed);
+        }
         file::close(out);
     }
 }
@@ -148,6 +165,32 @@ pub fn sets_delays(ch: &Channel, delays: bool) -> bool {
         false => state(ch).fetch_and(!HURRIED, Relaxed),
     };
     !(delays && stays)
+}
+
+/// Whether the program has TCP_CORK on, and the kernel has it off.
+pub fn is_uncorked(ch: &Channel) -> bool {
+    ch.is_tcp() && state(ch).load(Relaxed) & UNCORKED != 0
+}
+
+/// The program turns TCP_CORK of `fd`, which writes to `ch`, on, or off: what setsockopt(2) says. While the ring is open the
+/// kernel has it off.
+///
+/// Under the writers' lock: else a ring that closes meanwhile could cork what the program has just uncorked, for good.
+pub fn sets_cork(me: &Caller, ch: &Channel, fd: usize, on: bool) -> Ret {
+    let Some(_taken) = lock::take(me, ch, fd, |_| false) else {
+        return tcp::set_cork(fd, on);
+    };
+    let remembers = on && !ch.tail().closed();
+    let said = match ch.tail().closed() {
+        true => tcp::set_cork(fd, on),
+        false => 0,
+    };
+    match remembers {
+        true => state(ch).fetch_or(UNCORKED, Relaxed),
+        false => state(ch).fetch_and(!UNCORKED, Relaxed),
+    };
+    lock::unlock(me, ch);
+    said
 }
 
 /// Of a lane in which a reader found nothing at the place of its chunk: whether bytes of that are under way.

@@ -12,6 +12,7 @@ use crate::word::{Chunk, Tail};
 use crate::write::{Progress, publish};
 use crate::{Caller, clusters, lock, pass_through, policy, tcp};
 use byway_sys::errno::{EAGAIN, Ret};
+use byway_sys::socket::MSG_MORE;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Of the write that wakes a reader, what goes into the ring before the reader is woken.
@@ -198,7 +199,9 @@ fn correct_lane(ch: &Channel, n: usize, got: Ret) {
 }
 
 /// Writes what is at `v` into the kernel lane.
+///
+/// LINUX send(2) MSG_MORE: TCP keeps what may become part of a larger segment for 200 ms. A reader waits for these bytes.
 fn put(me: &Caller, ch: &Channel, fd: usize, v: &[Iov]) -> Ret {
     // SAFETY: the kernel checks the caller's addresses itself.
-    unsafe { ch.lane(fd).write(v, me.message) }
+    unsafe { ch.lane(fd).write(v, me.message & !MSG_MORE) }
 }

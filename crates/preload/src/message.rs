@@ -18,16 +18,16 @@ use byway_pipe::{Caller, birth, datagram, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
 use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
-    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, Message, POLLRDHUP,
-    SO_ERROR, SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, Message,
+    POLLRDHUP, SO_ERROR, SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, tcp};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Flags that a ring obeys.
-const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL;
-const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC | MSG_PEEK;
+/// Flags that a ring obeys. What it has is there at once, whether more is to come or not.
+const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
+const RECEIVE: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC | MSG_PEEK;
 /// An int of flags.
 const FLAGS: usize = u32::MAX as usize;
 
@@ -246,6 +246,7 @@ pub fn sets_option(f: &mut Frame) -> u32 {
         0 => &ALIKE_IP,
         41 => &ALIKE_IPV6,
         tcp::PROTOCOL if option as u32 as usize == tcp::TCP_NODELAY => return sets_delays(f),
+        tcp::PROTOCOL if option as u32 as usize == tcp::TCP_CORK => return sets_cork(f),
         tcp::PROTOCOL => &ALIKE_TCP,
         _ => &[],
     };
@@ -272,22 +273,38 @@ pub fn sets_option(f: &mut Frame) -> u32 {
 
 /// TCP_NODELAY of a carried socket: what the program wants is the kernel's once the ring is closed.
 fn sets_delays(f: &mut Frame) -> u32 {
-    let [fd, _, _, value, len, _] = f.args;
-    let ch = fdtable::known_endpoint(fd).and_then(|end| channel(end.writes));
-    let is_asked = |ch: &&Channel| ch.is_tcp() && len as i32 >= 4;
-    let Some(ch) = ch
-        .filter(is_asked)
-        .filter(|_| access::allowed(value, 4, false))
-    else {
+    let end = fdtable::known_endpoint(f.args[0]);
+    let Some((ch, on)) = end.and_then(|end| switches(f, end)) else {
         return RUN;
     };
-    // SAFETY: asked for.
-    let on = unsafe { (value as *const i32).read_unaligned() } != 0;
     if byway_pipe::tcp::sets_delays(ch, !on) {
         return RUN;
     }
     f.result = 0;
     DONE
+}
+
+/// TCP_CORK: the same. A cold end's is the kernel's, and is looked at when a ring opens.
+fn sets_cork(f: &mut Frame) -> u32 {
+    let fd = f.args[0];
+    let end = match fdtable::is_cold(fdtable::entry(fd)) {
+        true => None,
+        false => fdtable::endpoint(fd),
+    };
+    let Some(((ch, on), me)) = end.and_then(|end| switches(f, end)).zip(io::me()) else {
+        return RUN;
+    };
+    f.result = byway_pipe::tcp::sets_cork(&me, ch, fd, on);
+    DONE
+}
+
+/// Of a setsockopt(2) that turns something of TCP's on, or off, at `end`: the channel that it writes to, and whether on.
+fn switches(f: &Frame, end: Endpoint) -> Option<(&'static Channel, bool)> {
+    let [_, _, _, value, len, _] = f.args;
+    let ch = channel(end.writes).filter(|ch| ch.is_tcp() && len as i32 >= 4)?;
+    // SAFETY: asked for.
+    let on = || unsafe { (value as *const i32).read_unaligned() } != 0;
+    access::allowed(value, 4, false).then(|| (ch, on()))
 }
 
 fn channel(slot: Option<usize>) -> Option<&'static Channel> {
@@ -331,8 +348,10 @@ pub fn reset_bits(me: &Caller, fd: usize, shown: i16) -> i16 {
 pub fn asks_option(f: &mut Frame) -> u32 {
     let [fd, level, option, value, len, _] = f.args;
     let asked = (level as u32 as usize, option as u32 as usize);
-    if asked == (tcp::PROTOCOL, tcp::TCP_NODELAY) {
-        return asks_delays(f);
+    match asked {
+        (tcp::PROTOCOL, tcp::TCP_NODELAY) => return asks_set(f, byway_pipe::tcp::is_hurried, 0),
+        (tcp::PROTOCOL, tcp::TCP_CORK) => return asks_set(f, byway_pipe::tcp::is_uncorked, 1),
+        _ => {}
     }
     let is_error = asked == (SOL_SOCKET, SO_ERROR);
     let (true, Some(me)) = (is_error && fdtable::is_socket(fd), io::me()) else {
@@ -350,19 +369,22 @@ pub fn asks_option(f: &mut Frame) -> u32 {
     DONE
 }
 
-/// TCP_NODELAY as the program has set it.
-fn asks_delays(f: &mut Frame) -> u32 {
+/// An option as the program has set it: `says`, where the kernel `has_another`.
+fn asks_set(f: &mut Frame, has_another: fn(&Channel) -> bool, says: i32) -> u32 {
     let [fd, level, option, value, len, _] = f.args;
     let ch = fdtable::known_endpoint(fd).and_then(|end| channel(end.writes));
-    let is_delayed = ch.is_some_and(byway_pipe::tcp::is_hurried);
-    if !is_delayed || !access::allowed(value, 4, true) {
+    if !ch.is_some_and(has_another) || !access::allowed(value, 4, true) {
         return RUN;
     }
     // SAFETY: the caller's own call.
     f.result = unsafe { call6(f.nr, fd, level, option, value, len, 0) };
     if f.result == 0 {
-        // SAFETY: asked for; of fewer bytes the first is all that matters, and it is 0 too.
-        unsafe { (value as *mut i32).write_unaligned(0) };
+        // SAFETY: the kernel has just stored there how many bytes it has written, and has written them.
+        unsafe {
+            let n = (len as *const u32).read_unaligned().min(4);
+            let from = says.to_ne_bytes();
+            (value as *mut u8).copy_from_nonoverlapping(from.as_ptr(), n as usize);
+        }
     }
     DONE
 }

@@ -3,7 +3,7 @@
 //! Invariant: nothing here waits or moves a byte. What is said of a socket is the kernel's own word of this moment.
 //! Not here: which sockets are carried (crate pipe, peer.rs).
 use crate::diag::Diag;
-use crate::errno::{ENOENT, ENOPROTOOPT, failed};
+use crate::errno::{ENOENT, ENOPROTOOPT, Ret, failed};
 use crate::file;
 use crate::socket::{self, AF_INET, AF_INET6};
 use crate::syscall::{call3, call6, nr};
@@ -11,6 +11,7 @@ use crate::syscall::{call3, call6, nr};
 /// IPPROTO_TCP, also the level of its options.
 pub const PROTOCOL: usize = 6;
 pub const TCP_NODELAY: usize = 1;
+pub const TCP_CORK: usize = 3;
 const TCP_INFO: usize = 11;
 
 /// Words of the longest struct sockaddr of IP.
@@ -239,18 +240,36 @@ pub fn is_peer_gone(fd: usize) -> bool {
 
 /// Whether small writes to `fd` wait for those before them to be acknowledged (Nagle).
 pub fn delays(fd: usize) -> bool {
-    let mut on = 0i32;
-    // SAFETY: room for an int.
-    let said = unsafe { socket::ask(fd, PROTOCOL, TCP_NODELAY, &raw mut on as usize, 4) };
-    said.is_ok() && on == 0
+    option(fd, TCP_NODELAY) == Some(0)
 }
 
 /// From now on they do, or do not.
 pub fn set_delays(fd: usize, delays: bool) {
-    let on = i32::from(!delays);
+    set_option(fd, TCP_NODELAY, !delays);
+}
+
+/// Whether a segment that is not full waits until `fd` is uncorked, or for 200 ms.
+pub fn is_corked(fd: usize) -> bool {
+    option(fd, TCP_CORK).is_some_and(|on| on != 0)
+}
+
+/// From now on it does, or does not: then what waits goes. What setsockopt(2) says.
+pub fn set_cork(fd: usize, on: bool) -> Ret {
+    set_option(fd, TCP_CORK, on)
+}
+
+fn option(fd: usize, which: usize) -> Option<i32> {
+    let mut on = 0i32;
+    // SAFETY: room for an int.
+    let said = unsafe { socket::ask(fd, PROTOCOL, which, &raw mut on as usize, 4) };
+    said.is_ok().then_some(on)
+}
+
+fn set_option(fd: usize, which: usize, on: bool) -> Ret {
+    let on = i32::from(on);
     // SAFETY: an int that lives over the call.
     unsafe {
         let at = &raw const on as usize;
-        call6(nr::SETSOCKOPT, fd, PROTOCOL, TCP_NODELAY, at, 4, 0);
+        call6(nr::SETSOCKOPT, fd, PROTOCOL, which, at, 4, 0)
     }
 }
