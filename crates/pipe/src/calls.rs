@@ -92,7 +92,7 @@ pub const ROWS: &[Row] = &[
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,
         "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot"),
     row(&[(SENDTO, "sendto"), (RECVFROM, "recvfrom"), (RECVMSG, "recvmsg")], BY_FIRST,
-        "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE, MSG_PEEK and MSG_CMSG_CLOEXEC; else handed back until it returns"),
+        "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE, MSG_CMSG_CLOEXEC, and MSG_PEEK or MSG_WAITALL; else handed back until it returns"),
     row(&[(SENDMSG, "sendmsg")], ALWAYS,
         "of a socket as sendto; with a control message handed back until it returns. What SCM_RIGHTS passes on is handed back for good"),
     row(&[(SENDMMSG, "sendmmsg")], ALWAYS, "handed back for good; so is what SCM_RIGHTS passes on"),

@@ -322,7 +322,7 @@ pub(crate) fn keeps_reset(ch: &Channel, t: Tail, r: u64) -> bool {
 }
 
 /// Of a channel that is read, and that has ended with an error: the call that met it has bytes, and the next one tells.
-pub(crate) fn keeps_cut(ch: &Channel) {
+pub fn keeps_cut(ch: &Channel) {
     ch.facts.0.full.store(RESET, Relaxed);
 }
 

@@ -13,7 +13,7 @@
 //! unsafe: assembly. Not here: any decision but "surely not ours".
 use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
-use crate::{fdtable, tls};
+use crate::{fdtable, tls, wait_all};
 use byway_mem::layout::ThreadSlot;
 use byway_pipe::calls::CALLS;
 use byway_pipe::channel::FULL_FROM_TAIL;
@@ -52,6 +52,8 @@ pub struct Frame {
     pub pin: usize,
     /// Of one that sleeps for room: where the head was, and for how many spans.
     pub room: [u64; 2],
+    /// Of one with MSG_WAITALL.
+    pub all: wait_all::State,
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
 }

@@ -3,7 +3,7 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, fdtable, message, pins, sets, tls, watched};
+use crate::{access, attach, fdtable, message, pins, sets, tls, wait_all, watched};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -17,7 +17,7 @@ use byway_pipe::{
 };
 use byway_sys::errno::{EAGAIN, ECONNRESET, EPIPE, Ret, failed};
 use byway_sys::file;
-use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, take_error};
+use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITALL, take_error};
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
 use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -160,6 +160,9 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
     f.pin = 0;
     forget_quiet(f.fd, writes, ch);
     if ch.is_kernels() {
+        if !writes && ch.is_tcp() && socket::is_reset_kept(ch) {
+            return message::tells_reset(f, &me);
+        }
         let plain = fdtable::leave(f.fd, i);
         if plain || !writes {
             sets::forgets(&me, f.fd);
@@ -216,7 +219,10 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
         does
     } else {
         let told = sets::reads(&me, ch, f.fd);
-        let does = go_read(f, &me, ch);
+        let does = match f.flags & (MSG_WAITALL | MSG_DONTWAIT) {
+            MSG_WAITALL => wait_all::begin(f, &me, ch),
+            _ => go_read(f, &me, ch),
+        };
         if told && does == DONE {
             sets::has_read(&me, f.fd);
         }
@@ -386,7 +392,7 @@ fn sleep_for_room(f: &mut Frame, ch: &Channel) -> u32 {
 }
 
 /// The call made in the site's stead may sleep, and is one of several.
-fn sleeps(f: &mut Frame) -> u32 {
+pub fn sleeps(f: &mut Frame) -> u32 {
     // A handler may leave the call by a jump: then nobody would close the other number.
     if f.pin == 0 && fdtable::is_socket(f.fd) && !HANDLERS.load(Relaxed) {
         f.pin = pins::pin(f.fd, tls::get().tid.get());
@@ -469,6 +475,7 @@ fn goes_on(f: &mut Frame) -> u32 {
             write::finish(ch, ret);
             DONE
         }
+        wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
         ROOM => {
             f.room[1] += 1;
             match socket::sleeps_on(&me, ch, f.fd, f.room[0], f.room[1]) {

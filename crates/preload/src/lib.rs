@@ -42,6 +42,7 @@ mod sleep;
 mod tls;
 mod udp;
 mod unmatched;
+mod wait_all;
 mod watched;
 
 #[panic_handler]

@@ -18,8 +18,8 @@ use byway_pipe::{Caller, birth, datagram, handback, socket};
 use byway_sys::errno::{ECONNRESET, failed};
 use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
-    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, Message,
-    POLLRDHUP, SO_ERROR, SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
+    AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK,
+    MSG_WAITALL, Message, POLLRDHUP, SO_ERROR, SOCK_STREAM, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, tcp};
@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Flags that a ring obeys. What it has is there at once, whether more is to come or not.
 const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE;
-const RECEIVE: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC | MSG_PEEK;
+const RECEIVE: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_WAITALL;
 /// An int of flags.
 const FLAGS: usize = u32::MAX as usize;
 
@@ -110,7 +110,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
     };
     let does = io::start(f, i, writes);
     if does == DONE && !failed(f.result) {
-        answers(f);
+        answers(f, 0, 0);
     }
     Some(does)
 }
@@ -126,7 +126,7 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
         match peek::peek(&me, ch, at, want) {
             Peek::Bytes(n) => {
                 f.result = n as isize;
-                answers(f);
+                answers(f, 0, 0);
                 return Some(DONE);
             }
             Peek::Nothing if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.args[0]) => {}
@@ -144,6 +144,12 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
     }
 }
 
+/// Whether `flags` are of those that a ring `may` obey. A look that waits for all is the kernel's.
+fn obeys(flags: usize, may: usize) -> bool {
+    const ALL_STAYS: usize = MSG_PEEK | MSG_WAITALL;
+    flags & !may == 0 && flags & ALL_STAYS != ALL_STAYS
+}
+
 /// The buffer of sendto or recvfrom. False: it is not carried.
 fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     let [_, base, len, flags, name, size] = f.args;
@@ -155,7 +161,7 @@ fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     f.vectors = 1;
     f.flags = flags;
     // LINUX recv(2) of no bytes waits for one.
-    flags & !may == 0 && len > 0 && (name == 0 || names_nobody(end, name, size, writes))
+    obeys(flags, may) && len > 0 && (name == 0 || names_nobody(end, name, size, writes))
 }
 
 /// Whether the name of sendto or recvfrom is one that a TCP connection does not look at, or leaves as it is.
@@ -181,7 +187,7 @@ fn names_nobody(end: Endpoint, name: usize, size: usize, writes: bool) -> bool {
 fn takes_message(f: &mut Frame, writes: bool) -> bool {
     let (at, flags) = (f.args[1], f.args[2] & FLAGS);
     let may = if writes { SEND } else { RECEIVE };
-    if flags & !may != 0 || !access::allowed(at, size_of::<Message>(), !writes) {
+    if !obeys(flags, may) || !access::allowed(at, size_of::<Message>(), !writes) {
         return false;
     }
     // SAFETY: asked for.
@@ -193,14 +199,17 @@ fn takes_message(f: &mut Frame, writes: bool) -> bool {
         && f.iov[..f.vectors].iter().any(|v| v.len > 0)
 }
 
-/// What recvmsg, or recvfrom with a name, says beside its result, of bytes that came without anything else.
-fn answers(f: &Frame) {
+/// What recvmsg, or recvfrom with a name, says beside its result: how long the control message is, and `flags`.
+///
+/// LINUX ____sys_recvmsg: it tells of MSG_CMSG_CLOEXEC too.
+pub fn answers(f: &Frame, control_len: usize, flags: u32) {
     // SAFETY: `takes_message` and `names_nobody` asked whether it may be written.
     unsafe {
         if f.nr == nr::RECVMSG {
             let m = f.args[1] as *mut Message;
-            (&raw mut (*m).control_len).write_unaligned(0);
-            (&raw mut (*m).flags).cast::<u32>().write_unaligned(0);
+            (&raw mut (*m).control_len).write_unaligned(control_len);
+            let flags = flags | (f.flags & MSG_CMSG_CLOEXEC) as u32;
+            (&raw mut (*m).flags).cast::<u32>().write_unaligned(flags);
         } else if f.nr == nr::RECVFROM && f.args[4] != 0 {
             (f.args[5] as *mut i32).write_unaligned(0);
         }
@@ -326,6 +335,18 @@ pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
         false => socket::is_reset(ch, fd),
     });
     kept.is_some() || lost
+}
+
+/// A read of a connection that was reset: the call that met this had bytes, and so the kernel does not tell it any more. None
+/// waits there.
+pub fn tells_reset(f: &mut Frame, me: &Caller) -> u32 {
+    let [a, b, c, d, e, g] = f.args;
+    // SAFETY: the caller's own call.
+    f.result = unsafe { call6(f.nr, a, b, c, d, e, g) };
+    if f.result == 0 && is_reset(me, f.fd, true) {
+        f.result = ECONNRESET;
+    }
+    DONE
 }
 
 /// What poll(2) tells besides `shown` of `fd`, if that is so.

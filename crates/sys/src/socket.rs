@@ -18,6 +18,7 @@ pub const SOCK_TYPE: usize = 0xf;
 pub const SOL_SOCKET: usize = 1;
 pub const MSG_OOB: usize = 1;
 pub const MSG_PEEK: usize = 2;
+pub const MSG_CTRUNC: usize = 8;
 pub const MSG_TRUNC: usize = 0x20;
 pub const MSG_DONTWAIT: usize = 0x40;
 pub const MSG_WAITALL: usize = 0x100;
@@ -74,7 +75,27 @@ pub unsafe fn send(fd: usize, parts: usize, n: usize, flags: usize) -> Ret {
 pub unsafe fn receive_now(fd: usize, parts: usize, n: usize) -> Ret {
     let mut m = Message::of(parts, n);
     // SAFETY: the caller's promise; the message outlives the call.
-    unsafe { call3(nr::RECVMSG, fd, &raw mut m as usize, MSG_DONTWAIT) }
+    unsafe { receive(fd, &raw mut m as usize, MSG_DONTWAIT) }
+}
+
+/// recvmsg(2) into the message at `message`.
+///
+/// # Safety
+/// It is one, and what it names may be written, or the kernel refuses it.
+pub unsafe fn receive(fd: usize, message: usize, flags: usize) -> Ret {
+    // SAFETY: the caller's promise.
+    unsafe { call3(nr::RECVMSG, fd, message, flags) }
+}
+
+/// How long a read of `fd` waits for bytes, us; `None`: without an end (SO_RCVTIMEO).
+pub fn receive_time(fd: usize) -> Option<u64> {
+    const SO_RCVTIMEO: usize = 20;
+    let mut time = [0u64; 2];
+    let len = size_of_val(&time);
+    // SAFETY: room for a struct timeval.
+    let n = unsafe { ask(fd, SOL_SOCKET, SO_RCVTIMEO, &raw mut time as usize, len) };
+    let us = time[0].saturating_mul(1_000_000).saturating_add(time[1]);
+    (n.is_ok() && us > 0).then_some(us)
 }
 
 /// Memory that what was sent by `fd` takes until it is read; much where the kernel does not say.
