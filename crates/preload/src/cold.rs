@@ -203,6 +203,7 @@ pub fn call(f: &mut Frame) -> Option<u32> {
     if f.nr == nr::SENDMSG {
         give_up::passes_descriptors(f);
     }
+    give_up::passes_all(f);
     f.chan = which as usize;
     f.want = io::maker();
     Some(io::own(f, CALL))

@@ -6,10 +6,11 @@
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
+use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
 use crate::{
-    access, attach, class, cold, exec, fdtable, fifo, io, later, message, new_fifo, pins, ready,
-    set_wait, sets, sleep, tls, udp, unmatched, watched,
+    access, attach, class, cold, exec, fdtable, fifo, io, later, message, messages, new_fifo, pins,
+    ready, set_wait, sets, sleep, tls, udp, unmatched, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -36,6 +37,7 @@ const CLONE_NEWPID: usize = 0x2000_0000;
 
 /// Decides one call. The answer is `DONE`, `RUN` or `THEN` (make `f.sub`, then ask `after`).
 pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
+    Many::forget(f);
     if !attach::active() {
         return match f.nr {
             nr::EXECVE | nr::EXECVEAT => execs(f),
@@ -58,6 +60,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG => message::begin(f).unwrap_or(RUN),
         nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
         nr::SOCKET => udp::creates(f),
+        nr::SENDMMSG | nr::RECVMMSG => messages::begin(f),
         nr::SOCKETPAIR => message::pairs(f),
         nr::CONNECT => unmatched::connects(f),
         nr::ACCEPT | nr::ACCEPT4 => unmatched::accepts(f),
@@ -242,7 +245,16 @@ fn count(i: usize) {
 
 /// After the call that `dispatch` (or this) asked for.
 pub extern "C" fn after(f: &mut Frame) -> u32 {
+    let does = goes_on(f);
+    match Many::has(f) {
+        true => messages::goes_on(f, Some(does)),
+        false => does,
+    }
+}
+
+fn goes_on(f: &mut Frame) -> u32 {
     match f.kind {
+        messages::OWN => DONE,
         EPOCH => {
             moved();
             DONE

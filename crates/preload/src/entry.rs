@@ -13,7 +13,7 @@
 //! unsafe: assembly. Not here: any decision but "surely not ours".
 use crate::class::CLASS;
 use crate::dispatch::{after, dispatch};
-use crate::{fdtable, tls, wait_all};
+use crate::{fdtable, messages, tls, wait_all};
 use byway_mem::layout::ThreadSlot;
 use byway_pipe::calls::CALLS;
 use byway_pipe::channel::FULL_FROM_TAIL;
@@ -54,6 +54,8 @@ pub struct Frame {
     pub room: [u64; 2],
     /// Of one with MSG_WAITALL.
     pub all: wait_all::State,
+    /// Of one with many messages.
+    pub many: messages::Many,
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
 }

@@ -113,7 +113,7 @@ fn decided(f: &Frame, vfork: bool) {
         }
         nr::IO_SUBMIT => submits(a2, a1.min(65536), vfork),
         // By a vfork child.
-        nr::SENDTO | nr::RECVFROM | nr::RECVMSG | nr::SHUTDOWN | nr::SETSOCKOPT => {
+        nr::SENDTO | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::SHUTDOWN | nr::SETSOCKOPT => {
             exec::give_up_to_write(a0, Reason::Passed, vfork);
         }
         nr::SENDMSG => {
@@ -123,9 +123,7 @@ fn decided(f: &Frame, vfork: bool) {
             }
         }
         nr::SENDMMSG => {
-            for k in 0..a2.min(1024) {
-                passes(a1 + k * 64, vfork);
-            }
+            passes_each(a1, a2, vfork);
             exec::give_up_to_write(a0, Reason::Splice, vfork);
         }
         // LINUX ptrace(2): from then on no other process may get this one's sockets.
@@ -227,6 +225,20 @@ fn submits(list: usize, n: usize, vfork: bool) {
 /// Hands back what call `f`, a sendmsg, passes on.
 pub fn passes_descriptors(f: &Frame) {
     passes(f.args[1], false);
+}
+
+/// The same of a sendmmsg.
+pub fn passes_all(f: &Frame) {
+    if f.nr == nr::SENDMMSG {
+        passes_each(f.args[1], f.args[2], false);
+    }
+}
+
+/// What the `n` structs mmsghdr at `list` pass on.
+fn passes_each(list: usize, n: usize, vfork: bool) {
+    for k in 0..n.min(1024) {
+        passes(list + k * 64, vfork);
+    }
 }
 
 /// Descriptors in the control part of a struct msghdr.

@@ -160,7 +160,7 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
     f.pin = 0;
     forget_quiet(f.fd, writes, ch);
     if ch.is_kernels() {
-        if !writes && ch.is_tcp() && socket::is_reset_kept(ch) {
+        if !writes && socket::is_reset_kept(ch) {
             return message::tells_reset(f, &me);
         }
         let plain = fdtable::leave(f.fd, i);

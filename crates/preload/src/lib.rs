@@ -27,6 +27,7 @@ mod identity;
 mod io;
 mod later;
 mod message;
+mod messages;
 mod new_fifo;
 mod objects;
 mod pins;

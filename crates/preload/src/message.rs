@@ -144,16 +144,17 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
     }
 }
 
-/// Whether `flags` are of those that a ring `may` obey. A look that waits for all is the kernel's.
-fn obeys(flags: usize, may: usize) -> bool {
+/// Whether a ring obeys `flags` of a call that `writes`, or reads. A look that waits for all is the kernel's.
+pub fn obeys_flags(flags: usize, writes: bool) -> bool {
     const ALL_STAYS: usize = MSG_PEEK | MSG_WAITALL;
+    let (flags, may) = (flags & FLAGS, if writes { SEND } else { RECEIVE });
     flags & !may == 0 && flags & ALL_STAYS != ALL_STAYS
 }
 
 /// The buffer of sendto or recvfrom. False: it is not carried.
 fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     let [_, base, len, flags, name, size] = f.args;
-    let (flags, may) = (flags & FLAGS, if writes { SEND } else { RECEIVE });
+    let flags = flags & FLAGS;
     f.iov[0] = Iov {
         base,
         len: len.min(0x7fff_f000),
@@ -161,7 +162,7 @@ fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     f.vectors = 1;
     f.flags = flags;
     // LINUX recv(2) of no bytes waits for one.
-    obeys(flags, may) && len > 0 && (name == 0 || names_nobody(end, name, size, writes))
+    obeys_flags(flags, writes) && len > 0 && (name == 0 || names_nobody(end, name, size, writes))
 }
 
 /// Whether the name of sendto or recvfrom is one that a TCP connection does not look at, or leaves as it is.
@@ -186,8 +187,7 @@ fn names_nobody(end: Endpoint, name: usize, size: usize, writes: bool) -> bool {
 /// The buffers of sendmsg or recvmsg. False: it is not carried.
 fn takes_message(f: &mut Frame, writes: bool) -> bool {
     let (at, flags) = (f.args[1], f.args[2] & FLAGS);
-    let may = if writes { SEND } else { RECEIVE };
-    if !obeys(flags, may) || !access::allowed(at, size_of::<Message>(), !writes) {
+    if !obeys_flags(flags, writes) || !access::allowed(at, size_of::<Message>(), !writes) {
         return false;
     }
     // SAFETY: asked for.

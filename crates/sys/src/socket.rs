@@ -24,6 +24,7 @@ pub const MSG_DONTWAIT: usize = 0x40;
 pub const MSG_WAITALL: usize = 0x100;
 pub const MSG_NOSIGNAL: usize = 0x4000;
 pub const MSG_MORE: usize = 0x8000;
+pub const MSG_WAITFORONE: usize = 0x10000;
 pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
 const SIOCOUTQ: usize = 0x5411;
 pub const POLLRDHUP: i16 = 0x2000;
