@@ -94,6 +94,22 @@ pub(crate) fn is_anothers(me: &Caller, ch: &Channel, fd: usize, look: bool) -> b
     theirs && handback::hand_back(me, ch, fd, false, Reason::NotTakingPart)
 }
 
+/// Before a call that writes `want` bytes by itself: opens the channel where that pays, else counts the call. `None`: it is
+/// open.
+pub fn native(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Option<Step> {
+    let w = Progress {
+        at: Buffers::new(&[]),
+        want,
+        done: 0,
+    };
+    while ch.tail().closed() {
+        if let Some(step) = closed(me, ch, fd, &w) {
+            return Some(step);
+        }
+    }
+    None
+}
+
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     let before = if ch.tail().passes_through() {

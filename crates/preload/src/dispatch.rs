@@ -10,7 +10,7 @@ use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, messages, new_fifo, pins,
-    ready, set_wait, sets, sleep, tls, udp, unmatched, watched,
+    ready, sendfile, set_wait, sets, sleep, tls, udp, unmatched, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -61,6 +61,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
         nr::SOCKET => udp::creates(f),
         nr::SENDMMSG | nr::RECVMMSG => messages::begin(f),
+        nr::SENDFILE => sendfile::begin(f),
         nr::SOCKETPAIR => message::pairs(f),
         nr::CONNECT => unmatched::connects(f),
         nr::ACCEPT | nr::ACCEPT4 => unmatched::accepts(f),

@@ -5,7 +5,7 @@
 //! Not here: reading ELF files, environments.
 use crate::fdtable::Endpoint;
 use crate::{
-    attach, cold, destinations, family, fdtable, io, message, pins, sets, tls, udp, unmatched,
+    attach, cold, destinations, family, fdtable, io, message, pins, sendfile, sets, tls, udp, unmatched,
 };
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
@@ -162,6 +162,7 @@ pub fn enter_child() {
     }
     sets::enter_child();
     pins::enter_child();
+    sendfile::enter_child();
     cold::enter_child();
     destinations::enter_child();
     udp::enter_child();

@@ -116,6 +116,9 @@ fn decided(f: &Frame, vfork: bool) {
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::SHUTDOWN | nr::SETSOCKOPT => {
             exec::give_up_to_write(a0, Reason::Passed, vfork);
         }
+        nr::SENDFILE => [a0, a1]
+            .into_iter()
+            .for_each(|fd| exec::give_up_to_write(fd, Reason::Splice, vfork)),
         nr::SENDMSG => {
             passes(a1, vfork);
             if vfork {

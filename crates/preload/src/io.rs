@@ -3,7 +3,7 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, attach, fdtable, message, pins, sets, tls, wait_all, watched};
+use crate::{access, attach, fdtable, message, pins, sendfile, sets, tls, wait_all, watched};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -39,7 +39,7 @@ static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// Kinds of calls in flight, in `Frame::kind`.
 pub const READ: usize = 1;
-const WRITE: usize = 2;
+pub const WRITE: usize = 2;
 const WAIT: usize = 3;
 const POLL: usize = 4;
 const REST: usize = 5;
@@ -476,6 +476,7 @@ fn goes_on(f: &mut Frame) -> u32 {
             DONE
         }
         wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
+        sendfile::COUNTED | sendfile::UNCOUNTED => sendfile::goes_on(f, ch),
         ROOM => {
             f.room[1] += 1;
             match socket::sleeps_on(&me, ch, f.fd, f.room[0], f.room[1]) {

@@ -35,6 +35,7 @@ mod ready;
 mod registration;
 mod registrations;
 mod request;
+mod sendfile;
 mod set_lock;
 mod set_wait;
 mod sets;

@@ -30,6 +30,7 @@ pub const FIONREAD: usize = 0x541B;
 const S_IFMT: u32 = 0o170000;
 const S_IFIFO: u32 = 0o010000;
 const S_IFSOCK: u32 = 0o140000;
+const S_IFREG: u32 = 0o100000;
 
 #[repr(C)]
 struct Stat {
@@ -37,7 +38,9 @@ struct Stat {
     ino: u64,
     nlink: u64,
     mode: u32,
-    _rest: [u32; 29],
+    _owner: [u32; 5],
+    size: [u32; 2],
+    _rest: [u32; 22],
 }
 
 /// Identity of an open file, as fstat(2) gives it.
@@ -57,6 +60,29 @@ pub fn identity(fd: usize) -> Option<Ident> {
         fifo: st.mode & S_IFMT == S_IFIFO,
         is_socket: st.mode & S_IFMT == S_IFSOCK,
     })
+}
+
+/// Whether `fd` is a regular file that has bytes. One of proc(5) shows none.
+pub fn is_regular(fd: usize) -> bool {
+    stat(fd).is_some_and(|st| st.mode & S_IFMT == S_IFREG && st.size != [0; 2])
+}
+
+pub const SEEK_SET: usize = 0;
+pub const SEEK_CUR: usize = 1;
+
+/// lseek(2).
+pub fn seek(fd: usize, to: usize, whence: usize) -> Ret {
+    // SAFETY: no pointers.
+    unsafe { call3(nr::LSEEK, fd, to, whence) }
+}
+
+/// pread(2) of up to `n` bytes into `to`.
+///
+/// # Safety
+/// They may be written, or the kernel refuses it.
+pub unsafe fn read_at(fd: usize, to: usize, n: usize, at: usize) -> Ret {
+    // SAFETY: the caller's promise.
+    unsafe { call6(nr::PREAD, fd, to, n, at, 0, 0) }
 }
 
 /// The permission bits of the file behind `fd`.

@@ -18,6 +18,7 @@ pub mod nr {
     pub const STAT: usize = 4;
     pub const FSTAT: usize = 5;
     pub const POLL: usize = 7;
+    pub const LSEEK: usize = 8;
     pub const MMAP: usize = 9;
     pub const CLOCK_GETTIME: usize = 228;
     pub const MPROTECT: usize = 10;
