@@ -84,7 +84,7 @@ pub fn begin(f: &mut Frame) -> u32 {
 /// `None`: it is the kernel's, for the moment of the call.
 fn copies(f: &mut Frame) -> Option<u32> {
     let [out, from, _, count, ..] = f.args;
-    let end = fdtable::endpoint(out).filter(|e| e.is_socket)?;
+    let end = fdtable::endpoint(out).filter(|e| e.is_socket && !e.is_inbox())?;
     let (me, slot) = (io::me()?, end.writes?);
     let ch = Channel::at(me.domain, slot)?;
     if !file::is_regular(from) {
