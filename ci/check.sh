@@ -10,6 +10,7 @@ smoke() { # a pipeline under byway: every byte arrives
   [ "$got" = 1000000 ] || { echo "check: byway run printed [$got], not 1000000"; return 1; }
 }
 step ci/tags.sh
+step ci/links.py
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 # Those without unit tests stay out; the preload library (no_std) could not be built with a test harness.

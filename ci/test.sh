@@ -11,6 +11,7 @@ model=$(mktemp)
 setsid ci/model.sh >"$model" 2>&1 & aside=$!
 trap 'rm -f "$model"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
+step ci/links.py
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 step cargo clippy --release --package byway --features tokio --all-targets --quiet -- -D warnings
