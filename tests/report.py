@@ -20,6 +20,31 @@ def check(what, good, why=""):
         print(f"not ok {what}: {why}")
 
 
+# Remembers what each plot's canvas has written since it was last cleared: the text, where, and whether upright.
+WRITTEN = """{
+const write = CanvasRenderingContext2D.prototype.fillText, clear = CanvasRenderingContext2D.prototype.clearRect;
+CanvasRenderingContext2D.prototype.clearRect = function (...words) {
+    this.canvas.written = {};
+    return clear.apply(this, words);
+};
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+    const m = this.getTransform(), all = this.canvas.written = this.canvas.written || {};
+    if (text !== '') all[text] = { x: m.a * x + m.c * y + m.e, y: m.b * x + m.d * y + m.f, turned: Math.abs(m.b) > 0.5 };
+    return write.call(this, text, x, y, ...rest);
+}; }"""
+
+# Marks of all plots that have an exponent.
+EXPONENTS = r"""[...document.querySelectorAll('figure.plot canvas')].flatMap(c => Object.keys(c.written || {}))
+    .filter(t => /^[\d.]+e[-+]?\d/.test(t))"""
+
+# The least distance between upright names of a plot, in pixels of the screen; the vertical axis has its label there too.
+UPRIGHT = """Math.min(...[...document.querySelectorAll('figure.plot canvas')].flatMap(c => {
+    const names = Object.values(c.written || {}).filter(w => w.turned);
+    const last = Math.max(...names.map(w => w.y)), x = names.filter(w => w.y === last).map(w => w.x).sort((a, b) => a - b);
+    return x.slice(1).map((v, i) => (v - x[i]) / devicePixelRatio);
+}))"""
+
+
 class Browser:
     """A headless Chromium, its page, and what the page complains of."""
 
@@ -43,6 +68,7 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Page.addScriptToEvaluateOnNewDocument", source=WRITTEN)
 
     def message(self):
         while b"\0" not in self.rest:
@@ -138,6 +164,10 @@ def look(b, page):
     n = b.run("document.querySelectorAll('figure.plot').length")
     check("there are plots", n >= 3, n)
     check("each plot is drawn", b.run("[...document.querySelectorAll('figure.plot')].every(f => f.querySelector('canvas'))"))
+    check("marks have units, no exponents", b.run(EXPONENTS) == [], b.run(EXPONENTS))
+    marks = b.run("Object.keys(document.querySelector('#fifo-elapsed-100 canvas').written)")
+    check("a mark says its unit", any(m.endswith((" us", " ms")) for m in marks), marks)
+    check("upright names stand apart", b.run(UPRIGHT) >= 12, b.run(UPRIGHT))
     check("the comparison is first", b.run("document.querySelector('section').id") == "comparison")
     check("published figures are marked", b.run("[...document.querySelectorAll('.elsewhere caption')].every(c => /another machine/.test(c.textContent))"))
     check("published figures are there", b.run("document.querySelectorAll('.elsewhere').length") > 0)
@@ -195,6 +225,7 @@ def look(b, page):
     b.open(page)
     check("fits a phone", wide_as(b, 375), b.run("""[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > 376
         && !e.closest('.wide')).slice(0, 5).map(e => e.tagName + '.' + e.className).join(' ')"""))
+    check("upright names stand apart on a phone", b.run(UPRIGHT) >= 12, b.run(UPRIGHT))
     check("plots fit a phone", b.run("[...document.querySelectorAll('.uplot')].every(u => u.getBoundingClientRect().right <= 375)"))
     b.picture("phone-dark")
     b.media("light")

@@ -83,10 +83,10 @@ impl Cases {
         } else {
             vec![]
         };
+        let log = names.is_empty() && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[0]));
         Axis {
-            label: label.into(),
-            log: names.is_empty() && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[0])),
             names,
+            ..Axis::new(label, log)
         }
     }
 }

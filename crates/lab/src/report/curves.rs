@@ -82,10 +82,9 @@ fn plot(r: &Record, own: &[&Series]) -> Plot {
     let lines: Vec<_> = own.iter().map(line).collect();
     // As NetPIPE draws them: throughput is not logarithmic (the page can).
     let flat = |k: usize| k == 1 && ["throughput", "signature"].contains(&&metric[..]);
-    let axis = |k: usize| Axis {
-        label: own[0].units[k].clone(),
-        log: !flat(k) && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k])),
-        names: vec![],
+    let axis = |k: usize| {
+        let log = !flat(k) && wide(lines.iter().flat_map(|l| &l.points).map(|p| p[k]));
+        Axis::new(&own[0].units[k], log)
     };
     Plot {
         id: String::new(),

@@ -13,6 +13,7 @@ mod page;
 mod plot;
 mod svg;
 mod tables;
+mod units;
 
 use crate::record::Record;
 pub use page::{day, page};

@@ -14,6 +14,7 @@ pub const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
+const AXES: &str = include_str!("axes.js");
 
 /// The page of all records.
 pub fn page(all: &[Named]) -> String {
@@ -48,7 +49,7 @@ pub fn page(all: &[Named]) -> String {
     );
     let _ = writeln!(
         p,
-        "<script>{UPLOT}</script>\n<script>{SCRIPT}</script></body></html>"
+        "<script>{UPLOT}</script>\n<script>{AXES}</script>\n<script>{SCRIPT}</script></body></html>"
     );
     p
 }

@@ -4,6 +4,7 @@
 //! Not here: where a case stands (cases.rs), the curves (curves.rs), pixels.
 use super::cases::{Cases, Kind, distinct, unit_of_cases, wide};
 use super::curves::curves;
+use super::units::{Step, quantity, steps};
 use crate::published;
 use crate::record::{Ratio, Record, Row};
 use crate::stats::Statistic;
@@ -23,10 +24,28 @@ pub struct Plot {
 
 #[derive(Serialize, Clone, Debug)]
 pub struct Axis {
+    /// The unit, or what a case is.
     pub label: String,
     pub log: bool,
     /// Of the places 0, 1, ... where the axis is not one of numbers.
     pub names: Vec<String>,
+    /// What it shows, beside its marks.
+    pub title: String,
+    /// How its marks are written.
+    pub steps: Vec<Step>,
+}
+
+impl Axis {
+    /// One of numbers; `label` is their unit.
+    pub fn new(label: &str, log: bool) -> Axis {
+        Axis {
+            label: label.into(),
+            log,
+            names: vec![],
+            title: quantity(label).into(),
+            steps: steps(label),
+        }
+    }
 }
 
 #[derive(Serialize, Clone, Debug)]
@@ -117,11 +136,10 @@ fn ratios(name: &str, r: &Record) -> Vec<Plot> {
                 id: id(&[name, "ratio", group, plot.as_deref().unwrap_or("")]),
                 title: titled(&r.workload, &what, plot.as_deref()),
                 x: cases.axis(unit_of_cases(&r.workload), &lines),
-                y: Axis {
-                    label: "times better".into(),
-                    log: lines.iter().flat_map(|l| &l.points).all(|p| p[2] > 0.0),
-                    names: vec![],
-                },
+                y: Axis::new(
+                    "times better",
+                    lines.iter().flat_map(|l| &l.points).all(|p| p[2] > 0.0),
+                ),
                 lines,
                 unity: true,
             });
@@ -166,11 +184,10 @@ fn figures(name: &str, r: &Record) -> Vec<Plot> {
                 id: id(&[name, &metric, plot.as_deref().unwrap_or("")]),
                 title: titled(&r.workload, &metric.replace('_', " "), plot.as_deref()),
                 x: cases.axis(unit_of_cases(&r.workload), &lines),
-                y: Axis {
-                    label: unit.into(),
-                    log: wide(lines.iter().flat_map(|l| &l.points).map(|p| p[1])),
-                    names: vec![],
-                },
+                y: Axis::new(
+                    unit,
+                    wide(lines.iter().flat_map(|l| &l.points).map(|p| p[1])),
+                ),
                 lines,
                 unity: false,
             });

@@ -3,7 +3,7 @@
 //! Invariant: light, 800 by 450; a line is told from another by its marker too; what is of other machines is grey and says so.
 //! Not here: what is shown (plot.rs).
 use super::plot::{Axis, Plot};
-use super::short;
+use super::units::{Step, mark};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
@@ -32,6 +32,7 @@ struct Scale {
     high: f64,
     marks: Vec<f64>,
     names: Vec<String>,
+    steps: Vec<Step>,
 }
 
 impl Ranged for Scale {
@@ -50,12 +51,12 @@ impl Ranged for Scale {
 
 impl ValueFormatter<f64> for Scale {
     fn format(v: &f64) -> String {
-        tick(*v)
+        v.to_string()
     }
     fn format_ext(&self, v: &f64) -> String {
         match self.names.get(v.round() as usize) {
             Some(name) => name.clone(),
-            None => tick(if self.log { 10f64.powf(*v) } else { *v }),
+            None => self.text(*v),
         }
     }
 }
@@ -70,6 +71,7 @@ impl Scale {
                 high: n - 0.5,
                 marks: (0..axis.names.len()).map(|i| i as f64).collect(),
                 names: axis.names.clone(),
+                steps: vec![],
             };
         }
         let put = |v: f64| if axis.log { v.log10() } else { v };
@@ -88,10 +90,15 @@ impl Scale {
             high,
             marks: marks(axis.log, low, high),
             names: vec![],
+            steps: axis.steps.clone(),
         }
     }
     fn at(&self, v: f64) -> f64 {
         if self.log { v.max(1e-300).log10() } else { v }
+    }
+    /// What stands at a mark.
+    fn text(&self, at: f64) -> String {
+        mark(if self.log { 10f64.powf(at) } else { at }, &self.steps)
     }
 }
 
@@ -122,20 +129,6 @@ fn marks(log: bool, low: f64, high: f64) -> Vec<f64> {
     .map(with)
     .find(|v| v.len() <= 9)
     .unwrap_or_else(|| with(&[1.0]))
-}
-
-/// A mark's value: no more digits than it has.
-fn tick(v: f64) -> String {
-    let text = short(v);
-    let (digits, power) = match text.split_once('e') {
-        Some((d, p)) => (d, format!("e{p}")),
-        None => (&text[..], String::new()),
-    };
-    if !digits.contains('.') {
-        return text;
-    }
-    let digits = digits.trim_end_matches('0').trim_end_matches('.');
-    format!("{digits}{power}")
 }
 
 /// The file.
@@ -187,8 +180,8 @@ fn into<'a>(text: &'a mut String, p: &'a Plot) -> Drawn<'a> {
         .bold_line_style(BLACK.mix(0.12))
         .x_labels(x.marks.len().max(2))
         .y_labels(y.marks.len().max(2))
-        .x_desc(&p.x.label)
-        .y_desc(&p.y.label)
+        .x_desc(&p.x.title)
+        .y_desc(&p.y.title)
         .draw()?;
     if slanted {
         names_upwards(&root, &chart, &p.x.names, y.low)?;
@@ -219,11 +212,19 @@ fn names_upwards<'a>(
     let style = style
         .transform(FontTransform::Rotate270)
         .pos(Pos::new(HPos::Right, VPos::Center));
-    for (i, name) in names.iter().enumerate() {
+    let across = |i: f64| chart.backend_coord(&(i, low)).0;
+    let apart =
+        f64::from(across(names.len() as f64 - 1.0) - across(0.0)) / (names.len() - 1) as f64;
+    for (i, name) in names.iter().enumerate().step_by(every(apart)) {
         let (at, below) = chart.backend_coord(&(i as f64, low));
         root.draw(&Text::new(name.clone(), (at, below + 10), style.clone()))?;
     }
     Ok(())
+}
+
+/// Of names that are so far apart, one in how many stands there: they are 13 high.
+fn every(apart: f64) -> usize {
+    (14.0 / apart.max(0.1)).ceil().max(1.0) as usize
 }
 
 /// The colour of line `i`.
@@ -298,16 +299,45 @@ mod tests {
         assert!(decades.iter().all(|v| v.fract().abs() < 1e-9));
         let near: Vec<_> = marks(true, 0.0, 1.0)
             .iter()
-            .map(|v| tick(10f64.powf(*v)))
+            .map(|v| mark(10f64.powf(*v), &[]))
             .collect();
         assert_eq!(near, ["1", "1.5", "2", "3", "5", "7", "10"]);
     }
 
+    /// Where the texts stand that are written upwards.
+    fn upwards(svg: &str) -> Vec<f64> {
+        let turned = svg.lines().filter(|l| l.contains("rotate(270"));
+        turned
+            .filter_map(|l| l.split_once(" x=\"")?.1.split_once('"')?.0.parse().ok())
+            .collect()
+    }
+
     #[test]
-    fn marks_have_no_more_digits_than_they_need() {
-        assert_eq!(
-            [0.0, 0.5, 1000.0, 2.5e8].map(tick),
-            ["0", "0.5", "1000", "2.5e8"]
-        );
+    fn names_that_are_too_many_do_not_lie_on_each_other() {
+        for n in [7, 30, 120] {
+            let mut p = crate::report::plot::plots("odd", &crate::report::tests::some()[2].record)
+                .remove(0);
+            p.x.names = (0..n).map(|i| format!("case-{i}")).collect();
+            p.lines[0].points = (0..n).map(|i| [f64::from(i), 2.0, 1.0, 3.0]).collect();
+            // The label of the vertical axis is one of them.
+            let x = upwards(&draw(&p).unwrap())[1..].to_vec();
+            assert!(
+                x.len() > 6 && x.windows(2).all(|w| w[1] - w[0] >= 13.0),
+                "{n}: {x:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn marks_have_their_unit_and_no_exponent() {
+        let mut p =
+            crate::report::plot::plots("odd", &crate::report::tests::some()[2].record).remove(0);
+        p.y = Axis::new("s", true);
+        p.lines[0].points = (0..3).map(|i| [f64::from(i), 1e-6, 1e-6, 1.0]).collect();
+        let svg = draw(&p).unwrap();
+        for mark in [">\n1 us\n", ">\n1 ms\n", ">\n1 s\n"] {
+            assert!(svg.contains(mark), "{mark} {svg}");
+        }
+        assert!(!svg.contains("1e-") && !svg.contains("00e"));
     }
 }
