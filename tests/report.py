@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`byway report` in a real browser: nothing on the console, nothing over the network, values under pointer and keys, lines
-on and off, both scales, dark and light, paper, a phone's width.      usage: report.py BYWAY [FOLDER FOR PICTURES]
+"""`byway report` in a real browser: what the page opens with, nothing on the console, nothing over the network, values under
+pointer and keys, lines on and off, both scales, marks with units, no text on another, dark and light, paper, a phone's
+width.      usage: report.py BYWAY [FOLDER FOR PICTURES]
 
 Chromium is spoken to over two pipes (--remote-debugging-pipe): no port, no library."""
 import base64, json, os, pathlib, subprocess, sys, tempfile
@@ -43,6 +44,20 @@ UPRIGHT = """Math.min(...[...document.querySelectorAll('figure.plot canvas')].fl
     const last = Math.max(...names.map(w => w.y)), x = names.filter(w => w.y === last).map(w => w.x).sort((a, b) => a - b);
     return x.slice(1).map((v, i) => (v - x[i]) / devicePixelRatio);
 }))"""
+
+# Texts of the picture that is shown which lie on each other, or beyond its edge.
+LIES_ON = """(() => { const svg = [...document.querySelectorAll('svg.forest')].find(s => s.getClientRects().length);
+const all = [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]), edge = svg.getBoundingClientRect();
+const bad = all.filter(([, r]) => r.left < edge.left - 1 || r.right > edge.right + 1).map(([t]) => t);
+all.forEach(([t, a], i) => all.slice(i + 1).forEach(([u, b]) => {
+    const apart = a.right <= b.left || b.right <= a.left || a.bottom - 3 <= b.top || b.bottom - 3 <= a.top;
+    if (!apart) bad.push(t + ' | ' + u); }));
+return bad; })()"""
+
+# Which of the two pictures are shown.
+SHOWN = "[...document.querySelectorAll('svg.forest')].filter(s => s.getClientRects().length).map(s => s.classList[1]).join()"
+
+OPEN = "[...document.querySelectorAll('details')].map(d => d.open)"
 
 
 class Browser:
@@ -161,6 +176,26 @@ def look(b, page):
     b.size(1280, 900)
     b.media("light")
     b.open(page)
+    check("the summary is first", b.run("document.querySelector('section').id") == "summary")
+    said = b.run("document.querySelector('.say').textContent")
+    rows = b.run("document.querySelectorAll('#summary tbody tr').length")
+    check("one sentence counts the rows", said.startswith(f"Of {rows} rows, ") and said.endswith("."), said)
+    check("one picture", b.run(SHOWN) == "desk", b.run(SHOWN))
+    check("its first row is on the first screen", b.run("document.querySelector('.forest.desk .name').getBoundingClientRect().bottom") < 300)
+    check("a row for each", b.run("document.querySelectorAll('.forest.desk .name').length") == rows)
+    check("no text of the picture on another", b.run(LIES_ON) == [], b.run(LIES_ON))
+    # Two rounds are few: all rows but those of the old record look so.
+    faint = b.run("[...document.querySelectorAll('.forest.desk g.uncertain')].filter(g => g.querySelector('[stroke-dasharray]') && getComputedStyle(g).opacity < 1).length")
+    check("few rounds look uncertain", faint >= 3 and f"{faint} are uncertain" in said, (faint, said))
+    check("the published tables come next", b.run("document.querySelectorAll('section')[1].id") == "published")
+    check("all else is folded", not any(b.run(OPEN)))
+    # A row leads to its part, and opens it.
+    b.run("document.querySelector('.forest.desk a').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    b.settle()
+    check("a row opens its part", b.run("document.querySelector('#fifo').closest('details').open"))
+    # The others, as a reader would.
+    b.run("document.querySelectorAll('section > details').forEach(d => d.open = true)")
+    b.settle()
     n = b.run("document.querySelectorAll('figure.plot').length")
     check("there are plots", n >= 3, n)
     check("each plot is drawn", b.run("[...document.querySelectorAll('figure.plot')].every(f => f.querySelector('canvas'))"))
@@ -168,7 +203,7 @@ def look(b, page):
     marks = b.run("Object.keys(document.querySelector('#fifo-elapsed-100 canvas').written)")
     check("a mark says its unit", any(m.endswith((" us", " ms")) for m in marks), marks)
     check("upright names stand apart", b.run(UPRIGHT) >= 12, b.run(UPRIGHT))
-    check("the comparison is first", b.run("document.querySelector('section').id") == "comparison")
+    check("no card has an empty strip", b.run("Math.max(...[...document.querySelectorAll('.readout')].map(p => p.getBoundingClientRect().height))") < 40)
     check("published figures are marked", b.run("[...document.querySelectorAll('.elsewhere caption')].every(c => /another machine/.test(c.textContent))"))
     check("published figures are there", b.run("document.querySelectorAll('.elsewhere').length") > 0)
     check("fits a desk", wide_as(b, 1280))
@@ -186,8 +221,10 @@ def look(b, page):
     check("a plot is reached by keyboard", stops[-1].startswith("canvas"), stops[-1])
     check("its keys are too", any("checkbox" in s for s in stops))
     readout = "document.activeElement.closest('figure').querySelector('.readout').textContent"
+    tall = b.run("document.documentElement.scrollHeight")
     b.key("ArrowRight", 39)
     first = b.run(readout)
+    check("values move nothing", abs(b.run("document.documentElement.scrollHeight") - tall) < 4)
     b.key("ArrowRight", 39)
     second = b.run(readout)
     check("arrow keys tell values", first and second and first != second and any(c.isdigit() for c in first), (first, second))
@@ -225,6 +262,13 @@ def look(b, page):
     b.open(page)
     check("fits a phone", wide_as(b, 375), b.run("""[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > 376
         && !e.closest('.wide')).slice(0, 5).map(e => e.tagName + '.' + e.className).join(' ')"""))
+    check("a phone has its own picture", b.run(SHOWN) == "phone", b.run(SHOWN))
+    check("no text of it on another", b.run(LIES_ON) == [], b.run(LIES_ON))
+    check("a table that goes on has a shadow there", b.run("""[...document.querySelectorAll('#published .wide')].filter(w => w.scrollWidth > w.clientWidth)
+        .every(w => getComputedStyle(w).backgroundAttachment === 'local, local, scroll, scroll')"""))
+    b.picture("phone-opening")
+    b.run("document.querySelectorAll('section > details').forEach(d => d.open = true)")
+    b.settle()
     check("upright names stand apart on a phone", b.run(UPRIGHT) >= 12, b.run(UPRIGHT))
     check("plots fit a phone", b.run("[...document.querySelectorAll('.uplot')].every(u => u.getBoundingClientRect().right <= 375)"))
     b.picture("phone-dark")
@@ -236,6 +280,8 @@ def look(b, page):
 
     # Paper.
     b.media("dark")
+    b.run("document.querySelector('#demo').closest('details').open = false")
+    were = b.run(OPEN)
     pdf = base64.b64decode(b.ask("Page.printToPDF", printBackground=False)["data"])
     check("prints", pdf[:5] == b"%PDF-" and len(pdf) > 20_000, len(pdf))
     b.run("window.dispatchEvent(new Event('beforeprint'))")
@@ -251,7 +297,7 @@ def look(b, page):
     b.media("dark")
     b.size(1280, 900)
     b.run("window.dispatchEvent(new Event('afterprint'))")
-    check("and folded again", b.run("![...document.querySelectorAll('details')].some(d => d.open)"))
+    check("and folded again", b.run(OPEN) == were and not all(were), (b.run(OPEN), were))
     if pictures:
         (pictures / "paper.pdf").write_bytes(pdf)
 

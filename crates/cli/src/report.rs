@@ -1,7 +1,7 @@
 //! `byway report`: records as one page, and its plots as files.
 //!
-//! Invariant: an output is there as a whole or not at all (written under another name, then renamed); a folder gives its records in the
-//! order of the sources, then by name.
+//! Invariant: an output is there as a whole or not at all (written under another name, then renamed); a folder gives its
+//! records and those of the folders in it, by name.
 //! Not here: the page (lab, report).
 use crate::output::writable;
 use byway_lab::record::Record;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 // What it is told.
 #[derive(Args)]
 pub struct Wanted {
-    /// Records (bench ... --json FILE), or folders of them
+    /// Records (bench ... --json FILE), or folders of them, with the folders in them
     #[arg(required = true, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,
     /// The page
@@ -22,25 +22,6 @@ pub struct Wanted {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
 }
-
-/// The order of the sources.
-const ORDER: [&str; 15] = [
-    "fifo",
-    "grep",
-    "bw-pipe",
-    "pipeflex",
-    "mbuf",
-    "netpipe",
-    "netperf",
-    "ftp",
-    "lat-pipe",
-    "ready",
-    "pipeline",
-    "start",
-    "services",
-    "originals",
-    "native",
-];
 
 /// Writes it all; 2 if it could not.
 pub fn report(w: &Wanted) -> i32 {
@@ -78,34 +59,38 @@ fn written(w: &Wanted) -> Result<String, String> {
     Ok(text)
 }
 
-/// The record in a file, or those in a folder.
+/// The record in a file, or those in a folder and in the folders that it has.
 fn read(from: &Path) -> Result<Vec<Record>, String> {
     if !from.is_dir() {
         return Ok(vec![Record::read(from)?]);
     }
-    let entries = std::fs::read_dir(from).map_err(|e| format!("{}: {e}", from.display()))?;
-    let mut files: Vec<_> = entries.flatten().map(|e| e.path()).collect();
-    files.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    files.sort();
-    let mut records = vec![];
-    for f in &files {
-        records.push(Record::read(f)?);
+    let mut files = records_in(from)?;
+    for folder in inside(from)?.iter().filter(|p| p.is_dir()) {
+        files.extend(records_in(folder)?);
     }
-    if records.is_empty() {
+    if files.is_empty() {
         return Err(format!(
             "{}: there is no record (*.json); make them with `byway bench seeds --out {}`",
             from.display(),
             from.display()
         ));
     }
-    let place = |r: &Record| {
-        ORDER
-            .iter()
-            .position(|o| *o == r.workload)
-            .unwrap_or(ORDER.len())
-    };
-    records.sort_by_key(place);
-    Ok(records)
+    files.iter().map(|f| Record::read(f)).collect()
+}
+
+/// The records that lie in a folder itself, by name.
+fn records_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = inside(folder)?;
+    files.retain(|p| p.extension().is_some_and(|e| e == "json") && !p.is_dir());
+    Ok(files)
+}
+
+/// What a folder has, by name.
+fn inside(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut paths: Vec<_> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 /// Where a file is written before it is renamed; a device or a FIFO is written to itself, and stays what it is.
@@ -148,11 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_read_in_the_order_of_the_sources() {
+    fn a_folder_is_read_with_the_folders_in_it() {
         let dir = folder("order");
-        for w in ["zebra", "pipeline", "fifo", "mbuf"] {
-            Record::new(w)
-                .write(&dir.join(format!("{w}.json")))
+        std::fs::create_dir_all(dir.join("later/deeper")).unwrap();
+        for place in ["zebra", "fifo", "later/mbuf", "later/deeper/grep"] {
+            let workload = place.rsplit('/').next().unwrap();
+            Record::new(workload)
+                .write(&dir.join(format!("{place}.json")))
                 .unwrap();
         }
         std::fs::write(dir.join("notes.txt"), "no record").unwrap();
@@ -161,7 +148,7 @@ mod tests {
             .into_iter()
             .map(|r| r.workload)
             .collect();
-        assert_eq!(names, ["fifo", "mbuf", "pipeline", "zebra"]);
+        assert_eq!(names, ["fifo", "zebra", "mbuf"]);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -181,9 +181,9 @@ const MOVES: f64 = 500.0;
 /// Part of a core's units that a CPU has at least when it has the core to itself.
 const WHOLE: f64 = 0.9;
 /// Part of the samples of a row that may be far out.
-const FAR: f64 = 0.1;
+pub const FAR: f64 = 0.1;
 /// Rounds from which the middle 95 % of the draws are 95 %.
-const ENOUGH: usize = 6;
+pub const ENOUGH: usize = 6;
 
 fn percent(part: f64) -> String {
     format!("{:.0} %", 100.0 * part)

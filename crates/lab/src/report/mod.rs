@@ -1,16 +1,18 @@
 //! Records as one page that needs nothing else, and each of its plots as an SVG file.
 //!
 //! ```text
-//! records --plot.rs--> what each plot shows --page.rs, assets/--> one HTML file: tables, and plots that a browser draws
-//!                                           --svg.rs----------> an SVG file of each
+//! records --summary.rs--> a row of each, one sentence --svg/forest.rs--> the picture that the page opens with
+//!         --plot.rs-----> what each plot shows --page.rs, assets/--> one HTML file: tables, and plots that a browser draws
+//!                                              --svg.rs----------> an SVG file of each
 //! ```
-//! Invariant: the comparison comes first; every plotted value stands in a table too; figures of other machines are marked
+//! Invariant: the summary comes first, then the sources' tables, and all else is folded; every plotted value stands in a table too; figures of other machines are marked
 //! wherever they appear; the page asks for nothing over the network (its own policy forbids it).
 //! Not here: files and folders (cli).
 mod cases;
 mod curves;
 mod page;
 mod plot;
+mod summary;
 mod svg;
 mod tables;
 mod units;
@@ -18,14 +20,54 @@ mod units;
 use crate::record::Record;
 pub use page::{day, page};
 
-/// The plots of all records as files: name, text.
+/// The workloads of the sources, in their order, and then the lab's own.
+const ORDER: [&str; 15] = [
+    "fifo",
+    "bw-pipe",
+    "pipeflex",
+    "grep",
+    "lat-pipe",
+    "pipeline",
+    "mbuf",
+    "netpipe",
+    "netperf",
+    "ftp",
+    "ready",
+    "start",
+    "services",
+    "originals",
+    "native",
+];
+/// How many of them are the sources'.
+const OF_SOURCES: usize = 10;
+
+/// Where a workload stands; one that is not known comes last.
+fn place(workload: &str) -> usize {
+    // Records of schema 1 call it so.
+    let name = if workload == "demo" {
+        "pipeline"
+    } else {
+        workload
+    };
+    let known = ORDER.iter().position(|o| *o == name);
+    known.unwrap_or(ORDER.len())
+}
+
+fn is_of_a_source(workload: &str) -> bool {
+    place(workload) < OF_SOURCES
+}
+
+/// The picture of the summary and the plots of all records as files: name, text.
 ///
 /// # Errors
 /// A sentence: a plot could not be drawn.
 pub fn svgs(records: &[Named]) -> Result<Vec<(String, String)>, String> {
+    let rows = summary::rows(records);
+    let picture = svg::forest::file(&rows, &summary::sentence(&rows));
+    let first = [Ok(("summary.svg".to_string(), picture))].into_iter();
     let plots = records.iter().flat_map(|n| plot::plots(&n.name, &n.record));
-    plots
-        .map(|p| Ok((format!("{}.svg", p.id), svg::draw(&p)?)))
+    first
+        .chain(plots.map(|p| Ok((format!("{}.svg", p.id), svg::draw(&p)?))))
         .collect()
 }
 
@@ -35,8 +77,10 @@ pub struct Named {
     pub record: Record,
 }
 
-/// Names them by their workloads; the second of a workload gets a number.
-pub fn named(records: Vec<Record>) -> Vec<Named> {
+/// Puts them in the order of their workloads, those of one CPU after the others, and names them; the second of a workload
+/// gets a number.
+pub fn named(mut records: Vec<Record>) -> Vec<Named> {
+    records.sort_by_key(|r| (place(&r.workload), r.affinity.len() == 1));
     let mut v: Vec<Named> = vec![];
     for record in records {
         let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -131,9 +175,10 @@ pub(crate) mod tests {
 
     #[test]
     fn names_are_told_apart() {
-        let all = ["fifo", "a b", "fifo"].map(Record::new);
+        let all = ["native", "a b", "fifo", "ready", "ftp", "fifo"].map(Record::new);
         let names: Vec<_> = named(all.into()).into_iter().map(|n| n.name).collect();
-        assert_eq!(names, ["fifo", "a-b", "fifo-2"]);
+        assert_eq!(names, ["fifo", "fifo-2", "ftp", "ready", "native", "a-b"]);
+        assert!(is_of_a_source("ftp") && !is_of_a_source("ready") && !is_of_a_source("a b"));
     }
 
     #[test]
@@ -144,11 +189,11 @@ pub(crate) mod tests {
             .iter()
             .map(|r| plot::plots(&r.name, &r.record).len())
             .sum();
-        assert_eq!(files.len(), n);
+        assert_eq!(files.len(), n + 1);
         let mut names: Vec<_> = files.iter().map(|f| &f.0).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), n);
+        assert_eq!(names.len(), n + 1);
         for (name, text) in &files {
             assert!(
                 text.starts_with("<svg") && text.trim_end().ends_with("</svg>"),

@@ -1,9 +1,11 @@
 //! The page: one file with its style, its script and the library that draws.
 //!
-//! Invariant: nothing is loaded: the page's own policy allows only what is in it. Without script its tables say all.
-//! Not here: what is drawn (plot.rs), tables (tables.rs).
-use super::tables::{escaped, figures, overview, published, ratios, table};
-use super::{Named, plot, short};
+//! Invariant: nothing is loaded: the page's own policy allows only what is in it. Without script its tables say all. What
+//! may make every figure worthless stands before them, unfolded.
+//! Not here: what is drawn (summary.rs, plot.rs), tables (tables.rs).
+use super::svg::forest::{self, Shape};
+use super::tables::{escaped, figures, ours, overview, published, ratios, table};
+use super::{Named, plot, short, summary};
 use crate::noise::Noise;
 use crate::record::{End, Ratio, Record};
 use crate::runner::Ended;
@@ -14,6 +16,7 @@ pub const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uPlot.LICENSE");
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
+const MORE_STYLE: &str = include_str!("page.css");
 const AXES: &str = include_str!("axes.js");
 
 /// The page of all records.
@@ -26,17 +29,22 @@ pub fn page(all: &[Named]) -> String {
     );
     let _ = writeln!(
         p,
-        "<title>byway bench: report</title>\n<style>{UPLOT_CSS}\n{STYLE}</style></head><body>"
+        "<title>byway bench: report</title>\n<style>{UPLOT_CSS}\n{STYLE}\n{MORE_STYLE}</style></head><body>"
     );
     p.push_str("<header><h1>byway bench: report</h1><button id=\"theme\" type=\"button\">dark or light</button></header>\n<main>\n");
-    p.push_str(&head(all));
-    p.push_str("<section id=\"comparison\"><h2>Comparison</h2>\n");
+    p.push_str(&opening(all));
+    let beside = beside(all);
+    p.push_str(&head(all, !beside.is_empty()));
+    p.push_str(&beside);
+    p.push_str(
+        "<section><details><summary><h2>Every comparison</h2></summary><div id=\"comparison\">\n",
+    );
     p.push_str(&overview(all));
     let _ = writeln!(
         p,
         "<p>Times better: above 1 the first does better than the second, whatever the metric. A ratio of 1.5 is {:.0} % less \
          time for the same work (1 − 1/ratio), or {:.0} % more throughput in the same time (ratio − 1). Intervals are 95 % \
-         bootstrap intervals of medians; a ratio compares neighbouring runs only.</p></section>",
+         bootstrap intervals of medians; a ratio compares neighbouring runs only.</p></div></details></section>",
         100.0 * Ratio::less_time(1.5),
         100.0 * Ratio::more_throughput(1.5)
     );
@@ -54,8 +62,62 @@ pub fn page(all: &[Named]) -> String {
     p
 }
 
-/// The machines, and what is to be known before any figure.
-fn head(all: &[Named]) -> String {
+/// One sentence, one picture, and how to read it.
+fn opening(all: &[Named]) -> String {
+    let rows = summary::rows(all);
+    let sentence = summary::sentence(&rows);
+    let mut h = format!(
+        "<section id=\"summary\"><h2 class=\"say\">{}</h2>\n",
+        escaped(&sentence)
+    );
+    if !rows.is_empty() {
+        for shape in [Shape::Desk, Shape::Phone] {
+            h.push_str(&forest::draw(&rows, &sentence, shape));
+        }
+        let _ = writeln!(
+            h,
+            "<p class=\"legend\">{}</p>\n<details><summary>The picture as a table</summary>\n{}</details>",
+            summary::legend(&rows),
+            summary::rows_table(&rows)
+        );
+    }
+    h.push_str("</section>\n");
+    h
+}
+
+/// Ours and the published tables, by workload; nothing where no record has a source with tables.
+fn beside(all: &[Named]) -> String {
+    let mut workloads: Vec<&str> = vec![];
+    for n in all {
+        if !workloads.contains(&&n.record.workload[..]) {
+            workloads.push(&n.record.workload);
+        }
+    }
+    let mut h = String::new();
+    for w in workloads {
+        let theirs = published(w);
+        if theirs.is_empty() {
+            continue;
+        }
+        let own = all.iter().filter(|n| n.record.workload == w).map(ours);
+        let own: String = own.collect();
+        let _ = writeln!(
+            h,
+            "<h3>{}</h3>\n<div class=\"beside\">\n{theirs}{own}</div>",
+            escaped(w)
+        );
+    }
+    if h.is_empty() {
+        return h;
+    }
+    format!(
+        "<section id=\"published\"><h2>Beside the published figures</h2>\n<p>The published figures are of other machines: no \
+         ratio is made with them.</p>\n{h}</section>\n"
+    )
+}
+
+/// The machines, what is to be known before any figure, and where everything is.
+fn head(all: &[Named], has_published: bool) -> String {
     let mut machines: Vec<String> = vec![];
     for n in all {
         let m = machine(&n.record);
@@ -82,7 +144,21 @@ fn head(all: &[Named]) -> String {
             partial.join(", ")
         );
     }
-    h.push_str("<nav aria-label=\"Parts\"><a href=\"#comparison\">Comparison</a>");
+    let wrong = all.iter().filter(|n| !n.record.faults.is_empty());
+    for n in wrong {
+        let faults: Vec<_> = n.record.faults.iter().map(|f| escaped(f)).collect();
+        let _ = writeln!(
+            h,
+            "<p class=\"warning\"><b>Wrong, {}:</b> {}</p>",
+            escaped(&n.name),
+            faults.join("; ")
+        );
+    }
+    h.push_str("<nav aria-label=\"Parts\"><a href=\"#summary\">Summary</a>");
+    if has_published {
+        h.push_str(" <a href=\"#published\">Published</a>");
+    }
+    h.push_str(" <a href=\"#comparison\">Every comparison</a>");
     for n in all {
         let _ = write!(h, " <a href=\"#{0}\">{1}</a>", n.name, escaped(&n.name));
     }
@@ -98,26 +174,28 @@ fn machine(r: &Record) -> String {
     )
 }
 
-/// The part of one record, the comparison first.
+/// The part of one record, folded: its plots, the comparison first, its tables, how it was measured.
 fn part(p: &mut String, n: &Named) {
     let r = &n.record;
+    let warnings = match r.warnings.len() {
+        0 => String::new(),
+        1 => "; 1 warning".into(),
+        n => format!("; {n} warnings"),
+    };
     let _ = writeln!(
         p,
-        "<section id=\"{}\"><h2>{}</h2>\n<p class=\"made\">{}; commit {}, {}{}</p>",
-        n.name,
+        "<section><details><summary><h2>{0}</h2> <span class=\"made\">{1}, commit {2}{warnings}{3}</span></summary>\n\
+         <div id=\"{0}\"><p class=\"made\">{4}</p>",
         escaped(&n.name),
-        escaped(&machine(r)),
-        escaped(&r.commit),
         day(r.machine.time),
+        escaped(&r.commit),
         if r.partial {
             "; <b>partial: interrupted</b>"
         } else {
             ""
-        }
+        },
+        escaped(&machine(r))
     );
-    for f in &r.faults {
-        let _ = writeln!(p, "<p class=\"warning\"><b>Wrong:</b> {}</p>", escaped(f));
-    }
     for w in &r.warnings {
         let _ = writeln!(
             p,
@@ -131,7 +209,6 @@ fn part(p: &mut String, n: &Named) {
     plots.iter().for_each(|q| figure(p, q));
     p.push_str("</div>\n");
     p.push_str(&ratios(r));
-    p.push_str(&published(r));
     let _ = writeln!(
         p,
         "<details><summary>All figures of {}</summary>\n{}</details>",
@@ -140,7 +217,7 @@ fn part(p: &mut String, n: &Named) {
     );
     let _ = writeln!(
         p,
-        "<details><summary>How it was measured</summary>\n{}</details></section>",
+        "<details><summary>How it was measured</summary>\n{}</details></div></details></section>",
         how(r)
     );
 }
@@ -287,14 +364,23 @@ mod tests {
             assert!(!p.contains(load), "{load}");
         }
         let at = |s: &str| p.find(s).unwrap_or(usize::MAX);
-        assert!(at("id=\"comparison\"") < at("id=\"fifo\""));
+        let order = ["summary", "published", "comparison", "fifo"];
+        let places = order.map(|id| at(&format!("id=\"{id}\"")));
+        assert!(places.is_sorted() && places[3] < usize::MAX, "{places:?}");
         assert!(at("fifo-ratio-kernel-64k-100") < at("fifo-elapsed-100"));
         assert!(p.contains("The MIT License") && !p.contains("Records of different machines"));
+        // Without a source's tables there is neither their part nor a link to it.
+        let odd = page(&all[2..]);
+        assert!(p.contains("\"#published\"") && !odd.contains("published\""));
         // The plots' data cannot end their script.
         assert!(!p.contains("\"<b>\""));
         assert_eq!(
             p.matches("<section").count(),
             p.matches("</section").count()
+        );
+        assert_eq!(
+            p.matches("<details>").count(),
+            p.matches("</details>").count()
         );
     }
 
@@ -304,8 +390,12 @@ mod tests {
         all[1].record.partial = true;
         all[2].record.machine.cpu = "another".into();
         let p = page(&all);
-        let first = p.split("id=\"comparison\"").next().unwrap_or("");
+        let first = p.split("<details><summary><h2>").next().unwrap_or("");
         assert!(first.contains("Partial, interrupted:</b> bw-pipe"));
         assert!(first.contains("Records of different machines"));
+        all[0].record.faults.push("<i> differs".into());
+        let p = page(&all);
+        let first = p.split("<details><summary><h2>").next().unwrap_or("");
+        assert!(first.contains("Wrong, fifo:</b> &lt;i&gt; differs"));
     }
 }

@@ -1,7 +1,9 @@
 //! A plot as an SVG file.
 //!
 //! Invariant: light, 800 by 450; a line is told from another by its marker too; what is of other machines is grey and says so.
-//! Not here: what is shown (plot.rs).
+//! Not here: what is shown (plot.rs), the picture of the summary (svg/forest.rs).
+pub mod forest;
+
 use super::plot::{Axis, Plot};
 use super::units::{Step, mark};
 use plotters::coord::Shift;

@@ -62,7 +62,7 @@ fn sign(q: &Ratio) -> (&'static str, &'static str) {
 }
 
 /// An interval; of one round there is none.
-fn range(ci95: [f64; 2], rounds: usize) -> String {
+pub fn range(ci95: [f64; 2], rounds: usize) -> String {
     if rounds == 1 {
         return "one round".into();
     }
@@ -199,10 +199,10 @@ pub fn figures(r: &Record) -> String {
     table("", &format!("{}: figures", r.workload), &h, &rows)
 }
 
-/// The published tables, and ours in the same rows and columns, if there is something of ours to show.
-pub fn published(r: &Record) -> String {
+/// The published tables of a workload; nothing for most.
+pub fn published(workload: &str) -> String {
     let mut out = String::new();
-    for t in published::tables(&r.workload) {
+    for t in published::tables(workload) {
         let caption = format!("Published, another machine: {} ({})", t.title, t.source);
         let mut h = vec![escaped(t.unit)];
         h.extend(t.columns.iter().map(|c| escaped(c)));
@@ -217,19 +217,35 @@ pub fn published(r: &Record) -> String {
             .collect();
         out.push_str(&table("elsewhere", &caption, &h, &rows));
     }
-    if out.is_empty() {
-        return out;
+    out
+}
+
+/// Ours of a record as its source has them; nothing where the source has no table.
+pub fn ours(n: &Named) -> String {
+    let r = &n.record;
+    if published::tables(&r.workload).is_empty() {
+        return String::new();
     }
-    let ours = match &r.workload[..] {
-        "fifo" => grid(r),
-        "netperf" | "ftp" => networks(r),
-        _ => improvements(r),
+    match &r.workload[..] {
+        "fifo" => grid(n),
+        "netperf" | "ftp" => networks(n),
+        _ => improvements(n),
+    }
+}
+
+/// Whose figures a table of ours has: the machine, and which record where there are several of a workload.
+fn whose(n: &Named) -> String {
+    let cpus = match n.record.affinity.len() {
+        0 => String::new(),
+        1 => ", 1 CPU".into(),
+        c => format!(", {c} CPUs"),
     };
-    format!("{ours}<h3>Published figures: other machines, no ratio is made with them</h3>\n{out}")
+    format!("This machine, {}{cpus}", n.name)
 }
 
 /// Ours by size and count, in the source's rows and columns: means, as the source has them.
-fn grid(r: &Record) -> String {
+fn grid(n: &Named) -> String {
+    let r = &n.record;
     let mut out = String::new();
     let Some(t) = published::tables(&r.workload).into_iter().next() else {
         return out;
@@ -254,7 +270,8 @@ fn grid(r: &Record) -> String {
             })
             .collect();
         let caption = format!(
-            "This machine, {b}: mean time by message size (rows, bytes) and number of messages (columns); {}",
+            "{}, {b}: mean time by message size (rows, bytes) and number of messages (columns); {}",
+            whose(n),
             fifo_text::counted(r)
         );
         out.push_str(&table("numbers", &caption, &h, &rows));
@@ -263,7 +280,8 @@ fn grid(r: &Record) -> String {
 }
 
 /// Ours of the network in the columns of the source's first table: a row for each backend.
-fn networks(r: &Record) -> String {
+fn networks(n: &Named) -> String {
+    let r = &n.record;
     let Some(t) = published::tables(&r.workload).into_iter().next() else {
         return String::new();
     };
@@ -292,7 +310,8 @@ fn networks(r: &Record) -> String {
         })
         .collect();
     let caption = format!(
-        "This machine, in the columns of the source; {}",
+        "{}, in the columns of the source; {}",
+        whose(n),
         carried::LEGEND
     );
     table("numbers", &caption, &h, &rows)
@@ -311,7 +330,8 @@ fn measured(column: &str) -> (&str, &'static [&'static str]) {
 }
 
 /// Ours as the source says it: percent over base, or else over whom all are compared with.
-fn improvements(r: &Record) -> String {
+fn improvements(n: &Named) -> String {
+    let r = &n.record;
     let base = r.ratios.iter().find(|q| q.over == BASE);
     let Some(over) = base.or(r.ratios.first()).map(|q| &q.over) else {
         return String::new();
@@ -343,7 +363,10 @@ fn improvements(r: &Record) -> String {
     let rows: Vec<_> = cases.iter().map(row).collect();
     table(
         "numbers",
-        &format!("This machine: improvement over {over}, more throughput, by case"),
+        &format!(
+            "{}: improvement over {over}, more throughput, by case",
+            whose(n)
+        ),
         &h,
         &rows,
     )
@@ -362,7 +385,7 @@ mod tests {
         );
         let all = some();
         for n in &all {
-            for t in [ratios(&n.record), figures(&n.record), published(&n.record)] {
+            for t in [ratios(&n.record), figures(&n.record), ours(n)] {
                 assert!(
                     !t.contains("<b>two") && !t.contains("row\"><b>"),
                     "{}",
@@ -385,11 +408,12 @@ mod tests {
     #[test]
     fn published_figures_are_marked_and_ours_stand_in_their_order() {
         let all = some();
-        let t = published(&all[0].record);
+        let t = published("fifo");
         assert_eq!(t.matches("class=\"wide elsewhere\"").count(), 2);
-        assert!(t.contains("other machines") && t.contains("This machine, kernel-fifo"));
-        assert!(published(&all[1].record).contains("improvement over kernel-64k"));
-        assert!(published(&all[2].record).is_empty());
+        assert_eq!(t.matches("Published, another machine").count(), 4);
+        assert!(ours(&all[0]).contains("kernel-fifo: mean time"));
+        assert!(ours(&all[1]).contains("improvement over kernel-64k"));
+        assert!(published("odd").is_empty() && ours(&all[2]).is_empty());
     }
 
     #[test]
@@ -412,7 +436,11 @@ mod tests {
             [carried::tests::run(0.0)].iter(),
         );
         carried::add(&mut r, "TCP_RR", "byway", [carried::tests::run(1.0)].iter());
-        let t = networks(&r);
+        let named = |record: Record| Named {
+            name: record.workload.clone(),
+            record,
+        };
+        let t = networks(&named(r));
         let row = |name: &str| {
             let after = t.split_once(&format!("<th scope=\"row\">{name}</th>"));
             let cells = after.unwrap().1.split_once("</tr>").unwrap().0;
@@ -422,7 +450,7 @@ mod tests {
         assert_eq!(row("byway"), "–|1234*|–|1234|1234|1234|");
         let mut r = Record::new("ftp");
         r.row("get", "byway", ("rate", "MB/s", None), &[vec![77.0]]);
-        assert!(networks(&r).contains("<td>77.0</td><td>–</td>"));
+        assert!(networks(&named(r)).contains("<td>77.0</td><td>–</td>"));
     }
 
     #[test]
