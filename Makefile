@@ -1,9 +1,11 @@
 # `make help` lists the targets: it prints what stands behind `##`.
-.PHONY: build run check test lint bench comparators deps install uninstall clean deb dist help
+.PHONY: build run check test lint bench docs comparators deps install uninstall clean deb dist help
 QUICK =
 PREFIX ?= /usr/local
 BUILT ?= target/release
 OUT ?= target
+MDBOOK_VERSION = 0.5.4
+MDBOOK = target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 PLACE = BUILT='$(BUILT)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' \
   VERSION='$(VERSION)' ci/install.sh
@@ -27,6 +29,14 @@ lint: ## format and clippy alone
 bench: build ## all workloads, a report, in ten minutes (QUICK=--quick: two)
 	target/release/byway bench seeds $(QUICK) --out target/bench
 	target/release/byway report target/bench -o target/bench/report.html --svg target/bench/plots
+
+docs: build $(MDBOOK) ## the documents as a book with a search, in target/book
+	ci/book.py $(BUILT)/byway $(MDBOOK)
+
+# The search alone: no server, and nothing that watches.
+$(MDBOOK):
+	cargo install mdbook --version =$(MDBOOK_VERSION) --locked --root target/tools/mdbook-$(MDBOOK_VERSION) \
+	  --no-default-features --features search
 
 comparators: ## build iceoryx2's program, which `bench native` starts
 	cargo build --release --package byway-iceoryx2 --features iceoryx2
