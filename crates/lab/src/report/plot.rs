@@ -148,7 +148,7 @@ fn ratios(name: &str, r: &Record) -> Vec<Plot> {
     v
 }
 
-/// The figures by case: a plot for each metric that is good or bad.
+/// The figures by case: a plot for each metric that is good or bad, and for each of its units.
 fn figures(name: &str, r: &Record) -> Vec<Plot> {
     let rows = || {
         r.results
@@ -156,8 +156,21 @@ fn figures(name: &str, r: &Record) -> Vec<Plot> {
             .filter(|w| w.better.is_some() && w.statistic == Statistic::Median)
     };
     let mut v = vec![];
-    for metric in distinct(rows().map(|w| &w.metric)) {
-        let own: Vec<&Row> = rows().filter(|w| w.metric == metric).collect();
+    let mut kinds: Vec<(&String, &String)> = vec![];
+    for w in rows() {
+        if !kinds.contains(&(&w.metric, &w.unit)) {
+            kinds.push((&w.metric, &w.unit));
+        }
+    }
+    for &(metric, unit) in &kinds {
+        // Of a metric with several units, MB/s of some cases and messages a second of others, each has its own axis.
+        let several = kinds.iter().filter(|k| k.0 == metric).count() > 1;
+        let (what, of) = match several {
+            true => (format!("{metric}, {unit}"), &unit[..]),
+            false => (metric.clone(), ""),
+        };
+        let own = rows().filter(|w| w.metric == *metric && w.unit == *unit);
+        let own: Vec<&Row> = own.collect();
         let cases = Cases::of(distinct(own.iter().map(|w| &w.case)));
         for plot in cases.plots() {
             let line = |backend: &String| {
@@ -179,10 +192,9 @@ fn figures(name: &str, r: &Record) -> Vec<Plot> {
                 lines.extend(elsewhere(&r.workload, column));
             }
             lines.retain(|l| !l.points.is_empty());
-            let unit = own.first().map_or("", |w| &w.unit);
             v.push(Plot {
-                id: id(&[name, &metric, plot.as_deref().unwrap_or("")]),
-                title: titled(&r.workload, &metric.replace('_', " "), plot.as_deref()),
+                id: id(&[name, metric, of, plot.as_deref().unwrap_or("")]),
+                title: titled(&r.workload, &what.replace('_', " "), plot.as_deref()),
                 x: cases.axis(unit_of_cases(&r.workload), &lines),
                 y: Axis::new(
                     unit,
@@ -283,6 +295,38 @@ mod tests {
         let v = of(2);
         assert_eq!(v[0].x.names, ["<b>", "two", "three"]);
         assert_eq!(v[0].lines[0].points[2][0], 2.0);
+    }
+
+    #[test]
+    fn units_of_one_metric_stand_apart() {
+        let mut r = Record::new("ready");
+        for (case, unit) in [
+            ("a", "MB/s"),
+            ("b", "1/s"),
+            ("c", "MB/s"),
+            ("d", "1/s"),
+            ("e", "us"),
+        ] {
+            let metric = ("rate", unit, Some(crate::record::Better::More));
+            r.row(case, "byway", metric, &[vec![2.0]]);
+        }
+        let told: Vec<_> = plots("ready", &r)
+            .iter()
+            .map(|p| {
+                (
+                    p.id.clone(),
+                    p.title.clone(),
+                    p.y.label.clone(),
+                    p.x.names.concat(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("ready-rate-MB-s", "ready: rate, MB/s", "MB/s", "ac"),
+            ("ready-rate-1-s", "ready: rate, 1/s", "1/s", "bd"),
+        ]
+        .map(|(a, b, c, d)| (a.into(), b.into(), c.into(), d.into()));
+        assert_eq!(told, expected);
     }
 
     #[test]
