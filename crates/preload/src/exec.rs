@@ -5,7 +5,8 @@
 //! Not here: reading ELF files, environments.
 use crate::fdtable::Endpoint;
 use crate::{
-    attach, cold, destinations, family, fdtable, io, message, pins, sendfile, sets, tls, udp, unmatched,
+    attach, cold, destinations, family, fdtable, io, message, pins, sendfile, sets, tls, udp,
+    unmatched,
 };
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
