@@ -33,7 +33,7 @@ const RING: usize = 256 << 10;
 const IN_VAIN: u32 = 256;
 
 /// So many calls of a socket that exchanges nothing with another inbox make it the kernel's for good.
-const ALONE: u32 = 4096;
+const ALONE: u32 = 1 << 16;
 
 /// Who has sent a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

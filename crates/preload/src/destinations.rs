@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 const FRESH_US: u64 = 5000;
 /// Sends after which the kernel is asked for the first time; then four times as many, up to `LAST`.
 const FIRST: u32 = 64;
-const LAST: u32 = 1 << 14;
+const LAST: u32 = 1 << 16;
 const PLACES: usize = 1024;
 
 #[derive(Clone, Copy)]
