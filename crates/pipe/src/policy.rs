@@ -136,6 +136,12 @@ pub fn ask_later(w: &Line<WriterSide>) {
     w.0.set_native(ops / 2, bytes / 2);
 }
 
+/// Whether the writes since a ring was last asked for, and not to be had, were as long as this one is: more than `n` bytes.
+pub fn is_bulk(w: &Line<WriterSide>, n: usize) -> bool {
+    let (bytes, writes) = (w.0.native_bytes.load(Relaxed), w.0.native_ops.load(Relaxed));
+    w.0.worth.load(Relaxed) >= 1 << 10 && bytes > writes.saturating_mul(n as u64)
+}
+
 /// To ask was dear, and somebody is: after twice as many as before.
 pub fn ask_rarely(w: &Line<WriterSide>) {
     let worth = w.0.worth.load(Relaxed).saturating_mul(2);

@@ -60,6 +60,9 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
     // A write that long hands a full ring back (write/locked.rs).
     // LINUX tcp(7): congestion control learns little from a lane that is used now and then, and is slow afterwards.
     if ch.is_tcp() && want > most / 4 {
+        if policy::is_bulk(&ch.writer, most / 4) {
+            ch.keep_closed();
+        }
         policy::open_later(ch, Reason::Long);
         ch.writer.0.forget_native();
         return false;

@@ -7,10 +7,10 @@
 //! Not here: a call that waits while nothing is ready (sleep.rs), or that is not answered (give_up.rs).
 use crate::asked::{IN, OUT};
 use crate::entry::Frame;
-use crate::{access, fdtable, io, message, tls, udp};
+use crate::{access, attach, fdtable, io, message, tls, udp};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
-use byway_pipe::{Caller, datagram, liveness};
+use byway_pipe::{Caller, datagram, liveness, socket};
 use byway_sys::clock;
 use byway_sys::errno::{EINTR, Ret, failed};
 use byway_sys::file::{self, POLLERR, POLLHUP, POLLNVAL};
@@ -257,7 +257,18 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
 
 /// Whether the kernel tells all of `fd`.
 pub fn is_kernels(fd: usize) -> bool {
-    fdtable::is_plain(fd) || udp::is_cold(fd)
+    fdtable::is_plain(fd) || udp::is_cold(fd) || is_left(fd)
+}
+
+/// Whether `fd` is a socket that reads from no ring any more, and whose end nobody but the kernel has to tell of.
+fn is_left(fd: usize) -> bool {
+    let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket && !e.is_inbox()) else {
+        return false;
+    };
+    let channel = |slot: Option<usize>| Channel::at(attach::domain()?, slot?);
+    let is_over = |ch: &Channel| ch.is_kernels() && !socket::is_reset_kept(ch);
+    channel(end.reads).is_some_and(is_over)
+        && channel(end.writes).is_some_and(|ch| ch.tail().closed())
 }
 
 fn is(one: &Channel, other: &Channel) -> bool {

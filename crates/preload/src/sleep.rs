@@ -50,11 +50,8 @@ pub fn begin(f: &mut Frame) -> Begun {
     let mut begun = Begun::Waits(RUN);
     let only = only_reader(f);
     let known = asked::each(f, |fd, events| {
-        if fdtable::is_plain(fd) {
-            return true;
-        }
-        if udp::is_cold(fd) {
-            list.has_cold = true;
+        if ready::is_kernels(fd) {
+            list.has_cold |= udp::is_cold(fd);
             return true;
         }
         if let Some((me, ch, slot)) = ready::channel(fd) {
