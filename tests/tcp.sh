@@ -6,8 +6,8 @@
 # Not here: what a carried connection does (conformance/tcp_calls.c, the unix_*.c programs).
 set -u
 cd "$(dirname "$0")/.." || exit
-B=$(realpath "$1") T=$(mktemp -d) bad=0
-trap 'rm -rf "$T"' EXIT
+B=$(realpath "$1")
+. tests/carried.sh
 cat >"$T/asks.py" <<'P'
 import os, select, socket, sys
 here = sys.argv[1]
@@ -31,12 +31,6 @@ for i in range(2000):
 assert s.recv(1) == b""
 assert os.wait()[1] == 0
 P
-check() { # what, 1 or 0: carried or not, command...
-  local what=$1 want=$2 said; shift 2
-  said=$("$@" 2>&1) || { echo "not ok  $what: it failed: $said"; bad=1; return; }
-  if grep -q '^byway: .*socket.*bytes carried' <<<"$said"; then got=1; else got=0; fi
-  [ "$got" = "$want" ] && echo "ok      $what" || { echo "not ok  $what: carried $got, not $want: $said"; bad=1; }
-}
 asks=("$B" run --explain -- /usr/bin/python3 "$T/asks.py")
 check "127.0.0.1" 1 "${asks[@]}" 127.0.0.1
 [ ! -e /proc/net/if_inet6 ] || check "::1" 1 "${asks[@]}" ::1

@@ -5,8 +5,8 @@
 # Not here: what a carried socket does (conformance/udp_calls.c, udp_random.c).
 set -u
 cd "$(dirname "$0")/.." || exit
-B=$(realpath "$1") T=$(mktemp -d) bad=0
-trap 'rm -rf "$T"' EXIT
+B=$(realpath "$1")
+. tests/carried.sh
 # A server answers by its name; what comes is counted by it, and says who has sent it.
 cat >"$T/asks.py" <<'P'
 import os, socket, sys
@@ -43,12 +43,6 @@ for k in range(0, 12000, 4):
         assert what == b"a%d" % i and by[:2] == to, (what, by)
 assert os.wait()[1] == 0
 P
-check() { # what, 1 or 0: carried or not, command...
-  local what=$1 want=$2 said; shift 2
-  said=$("$@" 2>&1) || { echo "not ok  $what: it failed: $said"; bad=1; return; }
-  if grep -q '^byway: .*socket.*bytes carried' <<<"$said"; then got=1; else got=0; fi
-  [ "$got" = "$want" ] && echo "ok      $what" || { echo "not ok  $what: carried $got, not $want: $said"; bad=1; }
-}
 asks=("$B" run --explain -- /usr/bin/python3 "$T/asks.py")
 check "127.0.0.1" 1 "${asks[@]}" 127.0.0.1
 check "127.0.0.1, by its name" 1 "${asks[@]}" 127.0.0.1 named

@@ -482,6 +482,27 @@ static void reader_is_killed(void) {
         usleep(300);
     }
 }
+/* an error that waits, and datagrams that came before it */
+static void is_refused(void) {
+    meet();
+    if (named() || warm_mode == UDP_MAPPED) return; /* the one is not connected, and the other is of another family */
+    for (long i = 0; i < RTTS; i++) {
+        fill(B, 30, i);
+        IS(sendto(R, B, 30, 0, (void *)&from, from_len), 30);
+        if (i < RTTS - 3) get_one_(__LINE__, S, i, 30);
+    }
+    close(R);
+    IS(send(S, B, 10, 0), 10);
+    int e = 0;
+    socklen_t n = sizeof e;
+    UNTIL(events(S, POLLIN, 0) & POLLERR);
+    IS(getsockopt(S, SOL_SOCKET, SO_ERROR, &e, &n), 0);
+    IS(e, ECONNREFUSED);
+    for (long i = RTTS - 3; i < RTTS; i++) get_one_(__LINE__, S, i, 30);
+    nothing(S);
+    IS(send(S, B, 10, 0), 10);
+    FAILS(send(S, B, 10, 0), ECONNREFUSED);
+}
 static void connects_elsewhere(void) {
     meet();
     if (named()) return;
@@ -542,4 +563,4 @@ MAIN({"boundaries", boundaries}, {"every_call", every_call}, {"short_buffers", s
      {"full", full}, {"sleeps", sleeps}, {"interrupts", interrupts}, {"is_closed", is_closed}, {"forks", forks}, {"execs", execs},
      {"is_passed", is_passed}, {"is_duplicated", is_duplicated}, {"connects", connects}, {"asks_for_more", asks_for_more},
      {"says_more", says_more}, {"in_parts", in_parts}, {"sender_goes", sender_goes}, {"reader_is_killed", reader_is_killed},
-     {"connects_elsewhere", connects_elsewhere}, {"two_readers", two_readers}, {"bad_addresses", bad_addresses})
+     {"is_refused", is_refused}, {"connects_elsewhere", connects_elsewhere}, {"two_readers", two_readers}, {"bad_addresses", bad_addresses})

@@ -328,6 +328,23 @@ static long interrupts(int i) {
     }
     return wakes(i);
 }
+static long answers_each(long n) {
+    for (; n > 0; n--) {
+        takes(1);
+        whole(1);
+    }
+    return 0;
+}
+/* Round trips: a ring opens for them, in both directions. */
+static void meet_and_answer(void) {
+    meet();
+    ask(answers_each, 600);
+    for (int i = 0; i < 600; i++) {
+        whole(1);
+        takes(1);
+    }
+    IS(answer(), 0);
+}
 #define UNIX_MAIN(...)                                                                                       \
     int main(int c, char **v) {                                                                              \
         static const struct test t_[] = {__VA_ARGS__, {0}};                                                  \

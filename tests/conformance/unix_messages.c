@@ -38,23 +38,6 @@ static int takes_them(int k, const long *n, int flags, struct timespec *t) {
     for (int i = did < 0 ? 0 : did; i < k; i++) IS(M.m[i].msg_len, 77);
     return did;
 }
-static long answers(long n) {
-    for (; n > 0; n--) {
-        takes(1);
-        whole(1);
-    }
-    return 0;
-}
-/* Round trips: a ring opens for them, in both directions. */
-static void meet_and_answer(void) {
-    meet();
-    ask(answers, 600);
-    for (int i = 0; i < 600; i++) {
-        whole(1);
-        takes(1);
-    }
-    IS(answer(), 0);
-}
 static const long sizes[] = {1, 100, 4096, 0, 5000, 8192, 7, 300};
 enum { SIZES_OF = sizeof sizes / sizeof *sizes, SUM = 1 + 100 + 4096 + 5000 + 8192 + 7 + 300 };
 static const long hundreds[MANY] = {[0 ... MANY - 1] = 100};
@@ -320,7 +303,7 @@ static void another_takes_the_number(void) {
     for (int way = 0; way < 2; way++) {
         meet_all(2);
         uses(0);
-        ask(answers, 600);
+        ask(answers_each, 600);
         for (int i = 0; i < 600; i++) {
             whole(1);
             takes(1);

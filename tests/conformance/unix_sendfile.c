@@ -16,23 +16,9 @@ static void makes_file(void) {
         CHECK(k > 0, "write");
     }
 }
-static long answers(long n) {
-    for (; n > 0; n--) {
-        takes(1);
-        whole(1);
-    }
-    return 0;
-}
-/* Round trips: a ring opens for them, in both directions. */
-static void meet_and_answer(void) {
+static void meet_with_file(void) {
     if (!file) makes_file();
-    meet();
-    ask(answers, 600);
-    for (int i = 0; i < 600; i++) {
-        whole(1);
-        takes(1);
-    }
-    IS(answer(), 0);
+    meet_and_answer();
 }
 static off_t stands(void) { return lseek(file, 0, SEEK_CUR); }
 /* The stream's next n bytes, of the file, by its own position or by an offset. */
@@ -56,7 +42,7 @@ static long sends_file(long n, int by_offset) {
 static const long sizes[] = {1, 100, 4095, 4096, 4097, 5000, 20000, 32768, 32769, 48833, 65535, 65536, 100000};
 enum { SIZES_OF = sizeof sizes / sizeof *sizes, SHORT = 8 };
 static void beside_writes(void) {
-    meet_and_answer();
+    meet_with_file();
     for (int i = 0; i < 120; i++) {
         long n = sizes[i % (i < 60 ? SHORT : SIZES_OF)], sum = n + (i % 3 ? 77 : 0);
         if (i & 1) ask(takes, sum);
@@ -74,7 +60,7 @@ static long takes_parts(long k) {
     return 0;
 }
 static void a_reader_sleeps(void) {
-    meet_and_answer();
+    meet_with_file();
     for (int i = 0; i < 60; i++) {
         ask(takes_parts, 6);
         for (int k = 0; k < 6; k++) {
@@ -99,7 +85,7 @@ static long serves(long n) {
 }
 static void a_server(void) {
     enum { ROUNDS = 1000 };
-    meet_and_answer();
+    meet_with_file();
     ask(serves, ROUNDS);
     for (int i = 0; i < ROUNDS; i++) {
         whole(10);
@@ -110,7 +96,7 @@ static void a_server(void) {
 }
 static void to_the_end(void) {
     off_t o = FILE_BYTES - 30;
-    meet_and_answer();
+    meet_with_file();
     /* To where the file's last bytes are the stream's. */
     while (here->out % PERIOD != (FILE_BYTES - 30) % PERIOD) {
         long n = ((FILE_BYTES - 30) % PERIOD + PERIOD - (long)(here->out % PERIOD)) % PERIOD;
@@ -136,7 +122,7 @@ static void to_the_end(void) {
 static void what_is_wrong(void) {
     off_t o = -1;
     int p[2], w = open("/dev/null", O_WRONLY), z = open("/proc/self/stat", O_RDONLY);
-    meet_and_answer();
+    meet_with_file();
     FAILS(sendfile(here->fd, file, &o, 10), EINVAL);
     FAILS(sendfile(here->fd, file, (void *)8, 10), EFAULT);
     o = 0;
@@ -162,7 +148,7 @@ static void what_is_wrong(void) {
 }
 static void nobody_reads(void) {
     off_t o = 50;
-    meet_and_answer();
+    meet_with_file();
     TELL(closes, 0, 0);
     UNTIL(shows() & POLLRDHUP);
     signal(SIGPIPE, SIG_IGN);
@@ -177,7 +163,7 @@ static void nobody_reads(void) {
 }
 /* A call that may not wait sends what there is room for; one that may waits. */
 static void is_full(void) {
-    meet_and_answer();
+    meet_with_file();
     for (int round = 0; round < 3; round++) {
         long n = 0, k;
         no_delay(0);
@@ -208,7 +194,7 @@ static long sends_much(long n) {
 static void signals(void) {
     enum { MUCH = 8 << 20 };
     for (int restart = 0; restart < 2; restart++) {
-        meet_and_answer();
+        meet_with_file();
         handle(SIGUSR1, on, restart ? SA_RESTART : 0);
         falls_asleep(0, sends_much, MUCH);
         for (int i = 0; i < 40; i++) {

@@ -24,23 +24,6 @@ static long takes_so(long n, int flags) {
     return k;
 }
 static long takes_all(long n) { return takes_so(n, 0); }
-static long answers(long n) {
-    for (; n > 0; n--) {
-        takes(1);
-        whole(1);
-    }
-    return 0;
-}
-/* Round trips: a ring opens for them, in both directions. */
-static void meet_and_answer(void) {
-    meet();
-    ask(answers, 600);
-    for (int i = 0; i < 600; i++) {
-        whole(1);
-        takes(1);
-    }
-    IS(answer(), 0);
-}
 static void each_way(void once(void)) {
     for (by = 0; by < 3; by++) {
         pid_t c = child();
@@ -355,7 +338,7 @@ static void another_closes(void) {
         by = 0;
         meet_all(2);
         uses(0);
-        ask(answers, 600);
+        ask(answers_each, 600);
         for (int i = 0; i < 600; i++) {
             whole(1);
             takes(1);

@@ -14,6 +14,7 @@
 //! Not here: who receives what is sent to a name (crate sys, udp.rs), the calls (preload library, udp.rs).
 use crate::channel::Channel;
 use crate::copy::{Buffers, Iov, VECTORS};
+use crate::lane::runs;
 use crate::lock::Patience;
 use crate::policy::{Lines, Score};
 use crate::ready::Sight;
@@ -481,7 +482,7 @@ fn sends_again(ch: &Channel, to: Name, ring: Ring, at: u64, header: &Header) {
     };
     let (name, len) = to.write(usize::from(header.family), own);
     let mut parts = [Iov { base: 0, len: 0 }; VECTORS];
-    let n = pieces(ring, at, header.len as usize, &mut parts);
+    let n = runs(ring, at, header.len as usize, &mut parts);
     let message = socket::Message {
         name: name.as_ptr() as usize,
         name_len: len,
@@ -497,24 +498,6 @@ fn sends_again(ch: &Channel, to: Name, ring: Ring, at: u64, header: &Header) {
         call6(nr::SENDMSG, by, &raw const message as usize, flags, 0, 0, 0);
     }
     file::close(by);
-}
-
-/// The runs of `n` bytes of the ring from `at` on; how many.
-fn pieces(ring: Ring, mut at: u64, mut n: usize, parts: &mut [Iov; VECTORS]) -> usize {
-    let mut k = 0;
-    while n > 0 && k < VECTORS {
-        let (base, run) = ring.run(at);
-        let len = run.min(n);
-        if len == 0 {
-            break;
-        }
-        parts[k] = Iov {
-            base: base as usize,
-            len,
-        };
-        (at, n, k) = (at + len as u64, n - len, k + 1);
-    }
-    k
 }
 
 /// The socket is closed, and nobody else has it: what is in the ring goes, as in the kernel.

@@ -322,7 +322,8 @@ fn channel(slot: Option<usize>) -> Option<&'static Channel> {
 
 /// Whether the other end of `fd` was killed before it had read all, and nobody was told so; with `told` this tells.
 pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
-    let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket) else {
+    let is_stream = |e: &Endpoint| e.is_socket && !e.is_inbox();
+    let Some(end) = fdtable::known_endpoint(fd).filter(is_stream) else {
         return false;
     };
     let channel = |slot: Option<usize>| slot.and_then(|i| Channel::at(me.domain, i));
