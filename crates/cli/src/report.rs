@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 // What it is told.
 #[derive(Args)]
 pub struct Wanted {
-    /// Records (bench ... --json FILE), or folders of them, with the folders in them
+    /// Records (bench ... --json FILE), or folders, with those in them
     #[arg(required = true, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,
     /// The page

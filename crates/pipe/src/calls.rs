@@ -77,7 +77,7 @@ pub const ROWS: &[Row] = &[
     row(&[(EPOLL_CTL, "epoll_ctl")], ALWAYS,
         "by level, by edge and with EPOLLONESHOT, in one set that this process has made and has for itself: carried on, and the registration is the \
          kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. With EPOLLEXCLUSIVE, of both directions, a FIFO with \
-         EPOLLONESHOT, or in another set: handed back for good"),
+         EPOLLONESHOT, of a UDP socket, or in another set: handed back for good"),
     row(&[(EPOLL_WAIT, "epoll_wait"), (EPOLL_PWAIT, "epoll_pwait"), (EPOLL_PWAIT2, "epoll_pwait2")], BY_FIRST,
         "as poll. With several threads in one set at a time, by level and by edge: a pipe that they find bytes in is handed back for some time"),
     row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),
@@ -92,9 +92,10 @@ pub const ROWS: &[Row] = &[
     row(&[(SOCKET, "socket")], ALWAYS, "the kernel's own; a UDP socket may have an inbox (docs/sockets.md)"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,
-        "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot"),
+        "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot; of UDP the inbox is handed back for good"),
     row(&[(SENDTO, "sendto"), (RECVFROM, "recvfrom"), (RECVMSG, "recvmsg")], BY_FIRST,
-        "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE, MSG_CMSG_CLOEXEC, and MSG_PEEK or MSG_WAITALL; else handed back until it returns"),
+        "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE, MSG_CMSG_CLOEXEC, and MSG_PEEK or MSG_WAITALL; else handed back until it returns. Of UDP with an address too; with another flag a send \
+         waits for the inbox to be empty, and a receive hands it back for good"),
     row(&[(SENDMSG, "sendmsg")], ALWAYS,
         "of a socket as sendto; with a control message handed back until it returns. What SCM_RIGHTS passes on is handed back for good"),
     row(&[(SENDMMSG, "sendmmsg")], ALWAYS, "of a socket each message as by sendmsg, up to 1,024"),
