@@ -267,6 +267,11 @@ pub fn is_carried(fd: usize) -> bool {
     (PLAIN + 1..SET).contains(&entry(fd))
 }
 
+/// Whether nothing is known of `fd` yet.
+pub fn is_unknown(fd: usize) -> bool {
+    entry(fd) == UNKNOWN
+}
+
 /// Whether `fd` is known to be no carried pipe.
 pub fn is_plain(fd: usize) -> bool {
     entry(fd) == PLAIN

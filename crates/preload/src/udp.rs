@@ -111,12 +111,14 @@ pub fn closes(fd: usize) {
     destinations::closes(fd);
 }
 
-/// Whether `fd` is such a socket, also by another number than that which it came into being with.
+/// Whether `fd` is such a socket, also by another number than that which it came into being with. Other sockets stay as cold as
+/// they are.
 fn is_ours(fd: usize) -> bool {
-    BORN.has(fd)
-        || BORN.any()
-            && !fdtable::is_plain(fd)
-            && fdtable::endpoint(fd).is_some_and(Endpoint::is_inbox)
+    let end = || match fdtable::is_unknown(fd) {
+        true => fdtable::endpoint(fd),
+        false => fdtable::known_endpoint(fd),
+    };
+    BORN.has(fd) || BORN.any() && end().is_some_and(Endpoint::is_inbox)
 }
 
 /// Each of them.
