@@ -298,9 +298,9 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
         let e = list.hot()[k];
         // LINUX epoll_wait(2): one entry for each registration. Of one by level the kernel tells an end at most.
         let same = |j: &usize| told.get(*j).1 == e.data;
-        // Of a socket it tells whatever else is asked, too.
-        let is_socket = e.is_socket && !e.alike;
-        let is_end = |j: &usize| told.is_end(*j, e.data) || is_socket && same(j);
+        // Of a socket it tells whatever else is asked, too. And another reader may have had what it told of since.
+        let joins = (e.is_socket || !e.edge) && !e.alike;
+        let is_end = |j: &usize| told.is_end(*j, e.data) || joins && same(j);
         if e.hidden == 0 {
             // LINUX pipe_poll: an end is told with what there is to read.
             if let Some(j) = (0..kernels).find(is_end).filter(|_| e.unread) {
