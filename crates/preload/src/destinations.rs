@@ -103,7 +103,10 @@ fn each(does: impl Fn(&mut Destination)) {
 
 /// The sockets are about to be another's, or another program's: what they have in rings comes before what that sends.
 pub fn settles() {
-    let Some(me) = crate::io::me_or_vfork_child().filter(|_| USED.load(Relaxed)) else {
+    if !USED.load(Relaxed) {
+        return;
+    }
+    let Some(me) = crate::io::me_or_vfork_child() else {
         return;
     };
     each(|place| {
