@@ -303,12 +303,7 @@ static void another_takes_the_number(void) {
     for (int way = 0; way < 2; way++) {
         meet_all(2);
         uses(0);
-        ask(answers_each, 600);
-        for (int i = 0; i < 600; i++) {
-            whole(1);
-            takes(1);
-        }
-        IS(answer(), 0);
+        round_trips();
         tell(uses, 1);
         TELL(sends, 100, 0);
         tell(uses, 0);

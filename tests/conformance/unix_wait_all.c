@@ -338,12 +338,7 @@ static void another_closes(void) {
         by = 0;
         meet_all(2);
         uses(0);
-        ask(answers_each, 600);
-        for (int i = 0; i < 600; i++) {
-            whole(1);
-            takes(1);
-        }
-        IS(answer(), 0);
+        round_trips();
         falls_asleep(0, takes_all, 9000);
         if (way & 1) {
             TELL(whole, 100, 100);

@@ -36,7 +36,7 @@ const IN_VAIN: u32 = 256;
 /// So many calls of a socket that exchanges nothing with another inbox make it the kernel's for good.
 const ALONE: u32 = 1 << 16;
 
-/// Who has sent a datagram.
+/// The sender of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sender {
     pub pid: u32,

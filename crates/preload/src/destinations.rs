@@ -3,6 +3,7 @@
 //! Invariant: what stands here is looked at under one lock, by the thread that sends; it is believed for `FRESH_US`, and then the
 //! kernel is asked again. A send of the same pair that went by the kernel comes first (`follows`).
 //! Not here: the send itself (udp.rs).
+use crate::bits::Bits;
 use byway_mem::registry;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -13,8 +14,8 @@ use byway_sys::socket::AF_INET;
 use byway_sys::tcp::{Name, Names};
 use byway_sys::{clock, diag, file, process, udp};
 use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// For so long the kernel's word is believed, us.
 const FRESH_US: u64 = 5000;
@@ -82,7 +83,7 @@ static ALL: All = All {
 
 /// A forked child begins, with one thread, and a process number of its own.
 pub fn enter_child() {
-    if !USED.load(Relaxed) {
+    if !SENDS.any() {
         return;
     }
     ALL.owner.store(0, Relaxed);
@@ -90,8 +91,8 @@ pub fn enter_child() {
     each(|place| place.sender.pid = pid);
 }
 
-/// Whether there is any.
-static USED: AtomicBool = AtomicBool::new(false);
+/// Descriptors that have places.
+static SENDS: Bits = Bits::new();
 
 fn each(does: impl Fn(&mut Destination)) {
     let held = crate::io::me().and_then(|me| Held::take(&me));
@@ -103,7 +104,7 @@ fn each(does: impl Fn(&mut Destination)) {
 
 /// The sockets are about to be another's, or another program's: what they have in rings comes before what that sends.
 pub fn settles() {
-    if !USED.load(Relaxed) {
+    if !SENDS.any() {
         return;
     }
     let Some(me) = crate::io::me_or_vfork_child() else {
@@ -119,7 +120,7 @@ pub fn settles() {
 
 /// `fd` is about to be closed.
 pub fn closes(fd: usize) {
-    if USED.load(Relaxed) {
+    if SENDS.take(fd) {
         each(|place| {
             if place.fd == fd as u32 + 1 {
                 *place = NONE;
@@ -166,8 +167,8 @@ pub struct Place {
 /// `asks`: the socket has sent into a ring, by another number or for a name that has no place any more.
 pub fn of(me: &Caller, fd: usize, to: Option<(usize, Name)>, asks: bool) -> Option<Place> {
     let held = Held::take(me)?;
-    if !USED.load(Relaxed) {
-        USED.store(true, Relaxed);
+    if !SENDS.has(fd) {
+        SENDS.add(fd);
     }
     let port = to.map_or(0, |(_, name)| usize::from(name.port));
     let first = fd.wrapping_mul(31).wrapping_add(port) % PLACES;

@@ -3,7 +3,7 @@
 //! ```text
 //! begin --> message: answered, or THEN it sleeps or is the kernel's --> counted --> next message ... --> how many
 //! ```
-//! Invariant: between `begin` and the end of the call the frame is one message's; its own number and arguments are kept in
+//! Invariant: between `begin` and the end of the call the frame is one message's; its own number and arguments stay in
 //! `Many`, and are back when it ends. A number that has become another file's meanwhile ends the call with what it has.
 //! unsafe: reads and writes the list of messages, which was looked at.
 //! Not here: a call with a time, more than 1,024 messages, and flags that a ring does not obey: they are the kernel's as a whole.

@@ -365,7 +365,7 @@ fn receives(f: &mut Frame, me: &Caller, ch: &'static Channel, carried: bool) -> 
         let at = Buffers::new(&f.iov[..f.vectors]);
         match datagram::take(me, ch, at, f.want, peeks) {
             Found::Record(k, len, from) => {
-                answers(f, k, len, &from);
+                answers(f, ch, k, len, &from);
                 return DONE;
             }
             Found::Fault => {
@@ -467,12 +467,13 @@ fn can_hold(name: usize, room: usize) -> bool {
 }
 
 /// What the call says: `k` bytes of a datagram of `len` bytes from `from`.
-fn answers(f: &mut Frame, k: usize, len: usize, from: &datagram::Sender) {
+fn answers(f: &mut Frame, ch: &Channel, k: usize, len: usize, from: &datagram::Sender) {
     f.result = match f.flags & MSG_TRUNC {
         0 => k as Ret,
         _ => len as Ret,
     };
-    let own = socket_family(f.fd);
+    // That of the reader's socket, which its inbox remembers.
+    let own = ch.facts.0.size.load(Relaxed) as usize;
     let (name, size) = from.name.write(usize::from(from.family), own);
     let writes_name = |at: usize, room: usize| {
         for (i, byte) in name
@@ -511,12 +512,6 @@ fn answers(f: &mut Frame, k: usize, len: usize, from: &datagram::Sender) {
         }
         _ => {}
     }
-}
-
-/// The address family of the socket behind `fd`, whose inbox remembers it.
-fn socket_family(fd: usize) -> usize {
-    let known = inbox(fd).map(|(_, ch)| ch.facts.0.size.load(Relaxed) as usize);
-    known.filter(|n| *n != 0).unwrap_or(AF_INET)
 }
 
 /// The cold socket `fd`, which has moved enough, gets an inbox: its slot. `None`: it stays the kernel's.
