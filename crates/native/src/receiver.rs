@@ -260,7 +260,7 @@ impl Receiver {
                     let ready = || framing::changed(ch, was);
                     if !waited && !was.closed() && !ch.chunk().valid() {
                         waited = true;
-                        if wait::reader(me, ch, ready) {
+                        if wait::reader(me, ch, ready) == wait::Came::Yes {
                             continue;
                         }
                     }

@@ -3,7 +3,7 @@
 //! Invariant: a `Caller` is made for one call, and belongs to the thread that makes it.
 //! Not here: how a process finds these things out (crate preload, io.rs; crate native).
 use byway_mem::domain::Domain;
-use byway_sys::signal::Held;
+use byway_sys::signal::{Enders, Held};
 
 /// A thread that calls, and its process.
 #[derive(Clone, Copy)]
@@ -14,8 +14,10 @@ pub struct Caller {
     pub domain: Domain,
     /// CPUs that the thread may run on.
     pub cpus: u32,
-    /// False where a handler without SA_RESTART could run unnoticed during a spin.
+    /// Whether it may wait awake.
     pub spin: bool,
+    /// Handlers that end the call with EINTR. Signals are held off while it waits awake, if there may be any.
+    pub enders: Enders,
     /// Whether nobody can change the buffers of its writes before they end: one thread, no handler that may jump out of
     /// them.
     pub lend: bool,
@@ -47,6 +49,7 @@ impl Caller {
             domain,
             cpus,
             spin: false,
+            enders: Enders::None,
             lend: false,
             handlers: false,
             has_barriers: false,

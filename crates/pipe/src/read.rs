@@ -9,10 +9,10 @@ use crate::mode::Mode;
 use crate::reason::Reason;
 use crate::ring::Ring;
 use crate::single_copy::{self, Taken};
-use crate::wait::late;
+use crate::wait::{Came, late};
 use crate::word::{Chunk, Head, Tail};
 use crate::{Caller, Step, handback, lock, policy, socket, tcp, wait};
-use byway_sys::errno::{EAGAIN, ECONNRESET, Ret, failed};
+use byway_sys::errno::{EAGAIN, ECONNRESET, EINTR, Ret, failed};
 use byway_sys::file;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
@@ -385,8 +385,10 @@ impl<'a> Reading<'a, '_> {
                 let t = ch.tail();
                 t.position() != was || t.closed() || ch.offer().is_made()
             });
-            if came {
-                return AGAIN_NOW;
+            match came {
+                Came::Yes => return AGAIN_NOW,
+                Came::Signal => return self.end(Step::Done(EINTR)),
+                Came::No => {}
             }
         }
         match to_sleep(ch, see.t, see.m, self.want) {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a spin is bounded, and happens only while the peer last ran on another CPU. A yield happens once per
 //! wait, where it has helped before, and is backed off for the whole domain where it proved dear. So no wait takes a
-//! CPU from one who could end it.
+//! CPU from one who could end it. A handler that would end the call, were it asleep in the kernel, does not run over an
+//! awake wait: it runs behind it, and the wait says so.
 //! Not here: how to sleep (that is the caller's own call in the kernel); the reader's pause for more to come
 //! (wait/batch.rs); the yield of a writer that woke a reader on one CPU, which has bounds of its own
 //! (wait/handover.rs).
@@ -10,8 +11,10 @@ use crate::Caller;
 use crate::channel::{Channel, Cpu, PIPE_BUF};
 use crate::lock::Patience;
 use crate::policy::{ROOM, Score, lines_come_when_asked, per_us};
+use crate::word::Tail;
 use byway_mem::layout::flags::NO_SPIN;
 use byway_mem::reclaim;
+use byway_sys::signal::{Enders, Held};
 use byway_sys::{clock, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -66,7 +69,19 @@ impl Pace {
     }
 }
 
-/// Waits for `ready` without sleeping, as far as that is cheap. True when it became ready.
+/// What an awake wait came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Came {
+    /// What was waited for.
+    Yes,
+    /// Nothing, in the time that it was worth.
+    No,
+    /// A signal whose handler ends the call with EINTR; it has run.
+    Signal,
+}
+
+/// Waits for `ready` without sleeping, as far as that is cheap.
 fn wait(
     me: &Caller,
     pace: Pace,
@@ -75,7 +90,7 @@ fn wait(
     history: &AtomicU32,
     yields: &AtomicU32,
     ready: impl Fn() -> bool,
-) -> bool {
+) -> Came {
     let head = me.domain.header();
     let (t0, cpu) = clock::now_cpu();
     mine.set(cpu);
@@ -91,6 +106,13 @@ fn wait(
         && head.flags.load(Relaxed) & NO_SPIN == 0
         && (spins.pays() || again);
     let mut before = t0;
+    let until = dear_until(me, cpu);
+    // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
+    // wait for, they only delay others.
+    let helped = Score::load(yields);
+    let may_yield = (me.cpus == 1 || same) && (helped.pays() || again);
+    let may_wait = may_spin || may_yield && t0 >= until.load(Relaxed);
+    let held = (may_wait && me.enders != Enders::None).then(Held::new);
     if may_spin {
         let end = t0 + SPIN_US * us;
         loop {
@@ -98,7 +120,7 @@ fn wait(
             for _ in 0..if pauses == 0 { 32 } else { 8 } {
                 if ready() {
                     spins.after(true).store(history);
-                    return true;
+                    return Came::Yes;
                 }
                 for _ in 0..pauses {
                     clock::pause();
@@ -111,11 +133,7 @@ fn wait(
         }
         spins.after(false).store(history);
     }
-    let until = dear_until(me, cpu);
-    // LINUX a thread that has yielded is not preempted for one that it wakes next: where yields do not bring what we
-    // wait for, they only delay others.
-    let helped = Score::load(yields);
-    if (me.cpus == 1 || same) && (helped.pays() || again) && t0 >= until.load(Relaxed) {
+    if may_yield && t0 >= until.load(Relaxed) {
         process::yield_now();
         let d = clock::now().wrapping_sub(before);
         let f = head.backoff.load(Relaxed).clamp(1, 128);
@@ -127,21 +145,30 @@ fn wait(
         }
         let came = ready();
         helped.after(came).store(yields);
-        if !came {
-            late::sleeps(me);
+        if came {
+            return Came::Yes;
         }
-        return came;
+        late::sleeps(me);
+        return asleep(me, held);
     }
     late::sleeps(me);
     // About to sleep: the time to give back what nobody uses.
     if reclaim::is_due(&me.domain) {
         reclaim::look(&crate::clusters::user(me));
     }
-    false
+    asleep(me, held)
+}
+
+/// Nothing came. Whether the call may sleep now, or a handler ends it.
+fn asleep(me: &Caller, held: Option<Held>) -> Came {
+    match held {
+        Some(held) if held.is_ended_by(me.enders) => Came::Signal,
+        _ => Came::No,
+    }
 }
 
 /// A reader that found nothing. `ready` tells whether the tail shows something new.
-pub fn reader(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+pub fn reader(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> Came {
     let (at, r) = (&ch.m.0, &ch.reader.0);
     wait(
         me,
@@ -154,12 +181,62 @@ pub fn reader(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     )
 }
 
+/// Channels of which one reader waits for any.
+pub struct Readers {
+    /// Slot, and the tail's position when it was added.
+    all: [(u32, u32); Readers::MOST],
+    n: usize,
+    /// There are too many, or one need not be waited for.
+    is_off: bool,
+}
+
+impl Readers {
+    /// To look at all of them takes some pauses.
+    const MOST: usize = 64;
+    pub const NONE: Readers = Readers {
+        all: [(0, 0); Readers::MOST],
+        n: 0,
+        is_off: false,
+    };
+
+    /// Adds `ch`, in that slot; of a closed one the kernel tells.
+    pub fn add(&mut self, slot: u32, ch: &Channel) {
+        let (at, t) = (ch.head().position(), ch.tail());
+        if t.closed() {
+            return;
+        }
+        self.is_off |= self.n == Readers::MOST || t.wide(at) != at || t.sleepers() > 0;
+        if !self.is_off {
+            self.all[self.n] = (slot, t.position());
+            self.n += 1;
+        }
+    }
+
+    /// Waits awake for something to read in any of them.
+    pub fn wait(&self, me: &Caller) -> Came {
+        let all = || {
+            self.all[..self.n]
+                .iter()
+                .filter_map(|(slot, at)| Channel::at(me.domain, *slot as usize).map(|ch| (ch, *at)))
+        };
+        match all().next().filter(|_| !self.is_off) {
+            Some((first, _)) => reader(me, first, || all().any(|(ch, at)| is_new(ch.tail(), at))),
+            None => Came::No,
+        }
+    }
+}
+
+/// Whether the tail `t` is not at `at` any more, or was closed.
+fn is_new(t: Tail, at: u32) -> bool {
+    t.position() != at || t.closed()
+}
+
 /// A writer that found the ring full, with `n` bytes to write.
-pub fn writer(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> bool {
+pub fn writer(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> Came {
     let pace = if n < ROOM { Pace::Gentle } else { Pace::Steady };
     let (at, w) = (&ch.m.0, &ch.writer.0);
     w.waiting.store(1, Relaxed);
-    let ok = wait(
+    let came = wait(
         me,
         pace,
         &at.writer_cpu,
@@ -169,15 +246,19 @@ pub fn writer(me: &Caller, ch: &Channel, n: usize, ready: impl Fn() -> bool) -> 
         ready,
     );
     w.waiting.store(0, Relaxed);
-    ok
+    came
 }
 
-/// A writer whose bytes a reader may be taking. `ready` tells whether it took more.
+/// A writer whose bytes a reader may be taking. `ready` tells whether it took more. Where a handler could end the call it
+/// does not wait: the caller has no answer for that yet.
 pub fn offer(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
+    if me.enders != Enders::None {
+        return false;
+    }
     // What came of the offer itself is counted (`policy::on_offer`).
     let trusting = AtomicU32::new(0);
     Score::BEST.store(&trusting);
-    wait(
+    let came = wait(
         me,
         Pace::Steady,
         &ch.m.0.writer_cpu,
@@ -185,7 +266,8 @@ pub fn offer(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
         &trusting,
         &trusting,
         ready,
-    )
+    );
+    came == Came::Yes
 }
 
 /// A reader that a wake-up woke with `n` bytes, where the tail was `was`: the rest of that write is in the ring, but

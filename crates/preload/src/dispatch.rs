@@ -17,7 +17,7 @@ use byway_pipe::birth;
 use byway_pipe::channel::Channel;
 use byway_pipe::fifo_opens;
 use byway_pipe::reason::Reason;
-use byway_sys::errno::{ENOENT, failed};
+use byway_sys::errno::{EINTR, ENOENT, failed};
 use byway_sys::syscall::{call6, nr};
 use byway_sys::{file, process};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -141,6 +141,10 @@ fn waits(f: &mut Frame) -> u32 {
                 if let Some(does) = asks(f) {
                     return does;
                 }
+            }
+            Begun::Ended => {
+                f.result = EINTR;
+                return DONE;
             }
             Begun::No => break,
         }
@@ -451,7 +455,7 @@ pub fn look_for_handlers() {
     }
 }
 
-/// rt_sigaction(2): a handler that interrupts calls ends spinning in this process.
+/// rt_sigaction(2): from a handler on this process's waits are others.
 fn handler(sig: usize, act: usize) {
     const SA_RESTART: usize = 0x1000_0000;
     if act == 0 || (32..=33).contains(&sig) || !access::allowed(act, 32, false) {
@@ -465,7 +469,7 @@ fn handler(sig: usize, act: usize) {
         set(&io::HANDLERS, true);
         set(&io::MAY_LEND, false);
         if flags & SA_RESTART == 0 {
-            set(&io::MAY_SPIN, false);
+            set(&io::ENDERS, true);
         }
     }
 }

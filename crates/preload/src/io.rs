@@ -17,14 +17,14 @@ use byway_pipe::{
 };
 use byway_sys::errno::{EAGAIN, ECONNRESET, EPIPE, Ret, failed};
 use byway_sys::file;
+use byway_sys::signal::Enders;
 use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITALL, take_error};
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
 use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
-/// False once a handler without SA_RESTART is installed: it could run during a spin, and the call must then fail
-/// with EINTR, which only a sleep in the kernel can know.
-pub static MAY_SPIN: AtomicBool = AtomicBool::new(true);
+/// True once a handler without SA_RESTART is installed: a call that waits fails with EINTR after it.
+pub static ENDERS: AtomicBool = AtomicBool::new(false);
 /// True once there is a handler that could run over a call.
 pub static HANDLERS: AtomicBool = AtomicBool::new(false);
 /// Whether barriers of other processes reach this one.
@@ -60,7 +60,11 @@ pub fn me() -> Option<Caller> {
         CPUS.store(cpus, Relaxed);
     }
     let me = Caller {
-        spin: MAY_SPIN.load(Relaxed),
+        spin: !ENDERS.load(Relaxed) || may_hold_signals(t.tid.get()),
+        enders: match ENDERS.load(Relaxed) {
+            true => Enders::WithoutRestart,
+            false => Enders::None,
+        },
         lend: MAY_LEND.load(Relaxed),
         handlers: HANDLERS.load(Relaxed),
         has_barriers: KEEPS.load(Relaxed),
@@ -78,6 +82,14 @@ pub fn me() -> Option<Caller> {
         pass_through::begin(me.domain, me.tid);
     }
     Some(me)
+}
+
+/// Whether thread `tid` may hold signals off over an awake wait, whatever it waits for.
+///
+/// LINUX complete_signal: a signal of the process goes to its first thread, and to another one where that has it blocked. The call
+/// of the first would not end then.
+pub fn may_hold_signals(tid: u32) -> bool {
+    !THREADS.load(Relaxed) || byway_sys::process::getpid() != tid
 }
 
 /// Not under an inherited filter of system calls, which may know no process_vm_readv(2): a filter of the process's own ends

@@ -166,6 +166,22 @@ impl Waits {
     }
 }
 
+/// Whether call `f` may wait awake where the process has handlers, which end it. Not with a mask of its own: what ends it then is
+/// known to the kernel alone. The first of several threads (`io::may_hold_signals`) does where its time ends the call.
+pub fn may_spin(f: &Frame, me: &Caller) -> bool {
+    let [_, _, _, a3, a4, a5] = f.args;
+    let (is_masked, has_time) = match f.nr {
+        nr::POLL => (false, f.args[2] as i32 >= 0),
+        nr::PPOLL => (a3 != 0, f.args[2] != 0),
+        nr::SELECT => (false, a4 != 0),
+        nr::PSELECT6 => (mask(a5).is_none_or(|(at, _)| at != 0), a4 != 0),
+        nr::EPOLL_PWAIT2 => (a4 != 0, a3 != 0),
+        nr::EPOLL_PWAIT => (a4 != 0, a3 as i32 >= 0),
+        _ => (false, a3 as i32 >= 0),
+    };
+    !me.handlers || !is_masked && (has_time || io::may_hold_signals(me.tid))
+}
+
 /// The mask that the last argument of pselect6 at `p` names, and its size.
 fn mask(p: usize) -> Option<(usize, usize)> {
     if p == 0 {

@@ -18,6 +18,7 @@ use crate::{asked, exec, fdtable, message, sets, unmatched};
 use byway_pipe::Caller;
 use byway_pipe::ready;
 use byway_pipe::reason::Reason;
+use byway_pipe::wait::Readers;
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
 
@@ -326,14 +327,15 @@ impl List {
         self.hot == 0 && !self.hears()
     }
 
-    /// The slot of the one pipe that a call waits to read from.
-    pub fn only_reader(&mut self) -> Option<usize> {
-        if self.hot != self.n {
-            return None;
+    /// The channels that a call waits to read from, but for idle ones.
+    pub fn hot_readers(&mut self, me: &Caller) -> Readers {
+        let mut all = Readers::NONE;
+        for e in self.hot().iter().filter(|e| e.asks(asked::IN) != 0) {
+            if let Some(ch) = e.channel(me) {
+                all.add(e.slot, ch);
+            }
         }
-        let mut readers = self.hot().iter().filter(|e| e.asks(asked::IN) != 0);
-        let one = readers.next().filter(|e| !e.unmatched)?;
-        readers.next().is_none().then_some(one.slot as usize)
+        all
     }
 
     /// The pipes of the set are the kernel's from now on, and the set with them.

@@ -14,9 +14,9 @@ use crate::registrations::{List, Shares};
 use crate::sets;
 use crate::{access, asked, io, ready, set_lock, sleep, tls};
 use byway_pipe::Caller;
-use byway_pipe::channel::Channel;
+use byway_pipe::wait::Came;
 use byway_sys::clock;
-use byway_sys::errno::{Ret, failed};
+use byway_sys::errno::{EINTR, Ret, failed};
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -69,13 +69,9 @@ fn enters(f: &mut Frame) -> u32 {
         return RUN;
     };
     let lock = || set_lock::lock_for(&me, i, set);
-    for tries in 0..TRIES {
-        if waits && !me.handlers {
-            let only = lock().and_then(|mut l| l.only_reader());
-            if let Some(ch) = only.and_then(|slot| Channel::at(me.domain, slot)) {
-                sleep::spins(&me, ch);
-            }
-        }
+    let mut may_spin = waits && ready::may_spin(f, &me);
+    let (mut tries, mut spun_in_vain) = (0, false);
+    while tries < TRIES {
         let Some(mut list) = lock() else {
             return RUN;
         };
@@ -88,7 +84,21 @@ fn enters(f: &mut Frame) -> u32 {
             // A handler over such a call, or one that was left by a jump.
             break;
         }
-        if !list.look(&me) {
+        // Where nothing came in the meantime, arming looks.
+        if spun_in_vain || !list.look(&me) {
+            if core::mem::take(&mut may_spin) {
+                let readers = list.hot_readers(&me);
+                drop(list);
+                match sleep::spins(&me, &readers) {
+                    Came::Signal => {
+                        f.result = EINTR;
+                        return DONE;
+                    }
+                    came => spun_in_vain = came == Came::No,
+                }
+                continue;
+            }
+            spun_in_vain = false;
             let asks = !waits && tries == 0 && list.has_unread();
             if !waits && !asks && !list.hears() {
                 return RUN;
@@ -109,6 +119,7 @@ fn enters(f: &mut Frame) -> u32 {
             }
             None => break,
         }
+        tries += 1;
     }
     if let Some(mut list) = lock() {
         list.give_up(&me);

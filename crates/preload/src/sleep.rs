@@ -9,11 +9,13 @@
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
 use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
+use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{Sight, arm, arm_writer, disarm};
-use byway_pipe::{Caller, wait};
+use byway_pipe::wait::{Came, Readers};
+use byway_sys::signal::Enders;
 
 /// In `Frame::kind`.
 pub const SLEEP: usize = 22;
@@ -30,6 +32,8 @@ pub enum Begun {
     Waits(u32),
     /// Something is ready, or the call does not wait.
     Ready,
+    /// A handler has ended it.
+    Ended,
     /// More than can be armed, or arguments that the kernel refuses.
     No,
 }
@@ -48,7 +52,8 @@ pub fn begin(f: &mut Frame) -> Begun {
         has_cold: false,
     };
     let mut begun = Begun::Waits(RUN);
-    let only = only_reader(f);
+    let may_spin = io::me().is_some_and(|me| ready::may_spin(f, &me));
+    let only = only_reader(f).filter(|_| may_spin);
     let known = asked::each(f, |fd, events| {
         if ready::is_kernels(fd) {
             list.has_cold |= udp::is_cold(fd);
@@ -101,12 +106,21 @@ pub fn end(f: &mut Frame) -> u32 {
     DONE
 }
 
-/// Waits awake for something to read, as far as that is cheap. True: there may be.
-pub fn spins(me: &Caller, ch: &Channel) -> bool {
-    let was = ch.tail();
-    let open = !was.closed() && was.wide(ch.head().position()) == ch.head().position();
-    let moved = || ch.tail().position() != was.position() || ch.tail().closed();
-    open && was.sleepers() == 0 && wait::reader(me, ch, moved)
+/// Waits awake for something to read, as far as that is cheap.
+///
+/// LINUX signal(7): a handler ends such a call with EINTR, whatever its SA_RESTART.
+pub fn spins(me: &Caller, readers: &Readers) -> Came {
+    let enders = if me.handlers {
+        Enders::All
+    } else {
+        Enders::None
+    };
+    let me = &Caller {
+        spin: true,
+        enders,
+        ..*me
+    };
+    readers.wait(me)
 }
 
 /// Whether the kernel tells all of what call `f` names.
@@ -157,9 +171,14 @@ impl List {
                 return Begun::No;
             }
             sets::reads(me, ch, fd);
-            // LINUX signal(7): a handler ends a poll with EINTR, whatever its SA_RESTART. Over a spin nobody would tell.
-            if only && !me.handlers && spins(me, ch) {
-                return Begun::Ready;
+            let mut readers = Readers::NONE;
+            if only {
+                readers.add(slot, ch);
+            }
+            match spins(me, &readers) {
+                Came::Yes => return Begun::Ready,
+                Came::Signal => return Begun::Ended,
+                Came::No => {}
             }
             match arm(me, ch, fd, &mut { Armed::NOT }) {
                 Sight::Armed => {

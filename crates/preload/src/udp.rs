@@ -13,13 +13,15 @@ use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, destinations, exec, fdtable, io, unmatched};
 use byway_mem::layout::flags::{NO_CARRY, NO_UDP};
+use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::datagram::{self, Found, Sent, Waits};
 use byway_pipe::policy::per_us;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, wait};
-use byway_sys::errno::{EAGAIN, EFAULT, Ret, failed};
+use byway_pipe::wait::{self, Came};
+use byway_sys::errno::{EAGAIN, EFAULT, EINTR, Ret, failed};
+use byway_sys::signal::Enders;
 use byway_sys::socket::{
     AF_INET, AF_INET6, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC,
     MSG_WAITALL, Message, SOCK_TYPE, SOL_SOCKET,
@@ -331,7 +333,9 @@ fn waits_for_room(f: &Frame, me: &Caller, ch: &Channel, was: u64) -> bool {
     const LONGEST_US: u64 = 10_000;
     let begun = clock::now();
     let moved = || ch.head().position() != was;
-    if wait::writer(me, ch, f.want, moved) {
+    // LINUX udp(7): a send does not wait, so no handler ends it.
+    let enders = Enders::None;
+    if wait::writer(&Caller { enders, ..*me }, ch, f.want, moved) == Came::Yes {
         return true;
     }
     if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.fd) {
@@ -389,8 +393,17 @@ fn receives(f: &mut Frame, me: &Caller, ch: &'static Channel, carried: bool) -> 
                     if how == Waits::QueueFirst && looks_at_queue(f) {
                         return DONE;
                     }
-                    if how != Waits::Asleep && wait::reader(me, ch, moved) {
-                        continue;
+                    let came = match how {
+                        Waits::Asleep => Came::No,
+                        _ => wait::reader(me, ch, moved),
+                    };
+                    match came {
+                        Came::Yes => continue,
+                        Came::Signal => {
+                            f.result = EINTR;
+                            return DONE;
+                        }
+                        Came::No => {}
                     }
                 }
                 if let Some(counted) = datagram::arm(ch, t) {

@@ -27,6 +27,9 @@ pub mod nr {
     pub const PREAD: usize = 17;
     pub const RT_SIGACTION: usize = 13;
     pub const RT_SIGPROCMASK: usize = 14;
+    pub const RT_SIGPENDING: usize = 127;
+    pub const RT_SIGTIMEDWAIT: usize = 128;
+    pub const RT_TGSIGQUEUEINFO: usize = 297;
     pub const IOCTL: usize = 16;
     pub const READV: usize = 19;
     pub const WRITEV: usize = 20;

@@ -8,12 +8,14 @@ use super::{AHEAD, Progress, clear_drained, publish, shrink};
 use crate::channel::{Channel, PIPE_BUF, TOLD};
 use crate::reason::Reason;
 use crate::ring::Ring;
+use crate::wait::Came;
 use crate::word::{Chunk, Tail};
 use crate::{
     Caller, Step, clusters, fifo, handback, lock, pass_through, policy, restartable_copy,
     single_copy, wait, wake,
 };
-use byway_sys::errno::{EAGAIN, Ret};
+use byway_sys::errno::{EAGAIN, EINTR, Ret};
+use byway_sys::signal::Enders;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -288,11 +290,17 @@ impl<'a> Locked<'a, '_> {
         lock::unlock(me, ch);
         let rest = self.rest();
         let need = rest.max(policy::ROOM).min(cap as usize / 4);
-        wait::writer(me, ch, rest, || {
+        let came = wait::writer(me, ch, rest, || {
             let (h, t) = (ch.head(), ch.tail());
             let used = t.wide(h.position()) - h.position();
             t.closed() || cap.saturating_sub(used) as usize >= need
         });
+        if came == Came::Signal {
+            return Next::Break(Some(Step::Done(match self.w.done {
+                0 => EINTR,
+                n => n as Ret,
+            })));
+        }
         match lock::enter(me, ch, self.fd, Tail::closed) {
             Some(()) => AGAIN,
             None => BEGIN_ANEW,
@@ -324,9 +332,10 @@ impl<'a> Locked<'a, '_> {
     fn sleep_for_room(&mut self, see: View) -> Next {
         let (me, ch, t) = (self.me, self.ch, see.t);
         // A writer that sleeps more often than on the kernel's buffer, which is larger, has nothing of a ring.
-        let never = self.w.want as u64 > see.cap / 4;
+        let never = self.w.want as u64 > see.cap;
         // A handler without SA_RESTART ends the call: only a sleep in it can know.
-        if never || !me.spin || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
+        let may = me.spin && me.enders == Enders::None;
+        if never || !may || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
             // What went through the ring is copied once more.
             policy::open_later(ch, Reason::Full);
             return self.to_kernel(Reason::Full);
