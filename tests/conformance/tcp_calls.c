@@ -556,7 +556,32 @@ static void names_in_calls(void) {
     IS(recvfrom(here->fd, b, 10, 0, &a.any, &n), 0);
     IS(n, 0);
 }
-UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork), T(stays_corked),
+/* A reader's buffer of a few KiB: the writer's takes less than half of what it is shown as. What is written ends, though nobody
+ * reads, and comes whole. */
+static long narrows(long bytes) { return setsockopt(here->fd, SOL_SOCKET, SO_RCVBUF, &(int){bytes}, sizeof(int)); }
+static void fills_and_ends(void) {
+    long n = fills(PIECE);
+    IS(shutdown(here->fd, SHUT_WR), 0);
+    TELL(takes, n, 0);
+    TELL(takes_most, 1, 0);
+}
+static void small_window(void) {
+    receive_buffer = 1;
+    send_buffer = 65500;
+    meet();
+    fills_and_ends();
+}
+/* The same, where it gets small afterwards. */
+static void smaller_window(void) {
+    send_buffer = 65500;
+    meet();
+    TELL(narrows, 16384, 0);
+    ask(takes, 64 << 10);
+    sends(64 << 10);
+    answer();
+    fills_and_ends();
+}
+UNIX_MAIN(T(small_window), T(smaller_window), T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(nagle), T(cork), T(stays_corked),
           T(corked_answers), T(answers_in_parts), T(corks_beside_a_writer), T(more_is_to_come), T(out_of_band), T(low_water), T(addresses), T(names_in_calls), T(without_waiting), T(refused), T(dissolved),
           T(is_cut), T(much_of_the_dead), T(late_from_the_dead),
           T(with_itself), T(much))

@@ -144,11 +144,12 @@ static void both_connected(int v[2], int i) { /* SOCK_DGRAM by name: each end is
 static void unnames(const address *a) {
     if (mode_is("path")) unlink(a->un.sun_path);
 }
-/* Bytes that a receive buffer takes, if that is not the kernel's choice: few go under way at once. */
-static int receive_buffer;
+/* Bytes that a buffer takes, if that is not the kernel's choice: few go under way at once. */
+static int receive_buffer, send_buffer;
 static int makes(void) {
     int s = socket(family(), type(), 0);
     if (receive_buffer) IS(setsockopt(s, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer), 0);
+    if (send_buffer) IS(setsockopt(s, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer), 0);
     return s;
 }
 static int listens(address *a, socklen_t *n) {

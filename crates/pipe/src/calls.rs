@@ -61,7 +61,7 @@ pub const ROWS: &[Row] = &[
     row(&[(EXIT, "exit"), (EXIT_GROUP, "exit_group"), (WAIT4, "wait4"), (WAITID, "waitid")], ALWAYS, "the kernel's own; writers look whether a reader has gone"),
     row(&[(OPEN, "open"), (OPENAT, "openat"), (MKNOD, "mknod"), (MKNODAT, "mknodat")], ALWAYS,
         "the kernel's own; of a FIFO the run's service is told (docs/fifo.md)"),
-    row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; with a handler no wait spins that it could interrupt"),
+    row(&[(RT_SIGACTION, "rt_sigaction")], ALWAYS, "the kernel's own; a wait that a handler ends holds signals off while it is awake"),
     row(&[(MMAP, "mmap")], ALWAYS, "the kernel's own; a library's rewritten text is mapped in its place. Code that cannot be proven, or that is made by a runtime which is not known \
          (ADR 24): the process resigns"),
     row(&[(MPROTECT, "mprotect"), (PKEY_MPROTECT, "pkey_mprotect")], Protects,
@@ -104,7 +104,7 @@ pub const ROWS: &[Row] = &[
     row(&[(SHUTDOWN, "shutdown")], BY_FIRST, "the directions that end are handed back for good"),
     row(&[(GETSOCKOPT, "getsockopt")], BY_FIRST, "the kernel's own; SO_ERROR tells of a reset too that a ring knows of; TCP_NODELAY and TCP_CORK are told as they were set"),
     row(&[(SETSOCKOPT, "setsockopt")], ALWAYS,
-        "times, and what concerns no bytes: the kernel's own; TCP_NODELAY, TCP_CORK: remembered, and the kernel's while no ring is open; SO_SNDBUF: handed back until it returns; other options of sockets: handed back for good"),
+        "times, and what concerns no bytes: the kernel's own; TCP_NODELAY, TCP_CORK: remembered, and the kernel's while no ring is open; SO_SNDBUF, SO_RCVBUF: handed back until it returns; other options of sockets: handed back for good"),
     row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
     row(&[(IO_URING_SETUP, "io_uring_setup"), (IO_URING_ENTER, "io_uring_enter"), (IO_URING_REGISTER, "io_uring_register")], Resigns(Reason::Splice), "the process resigns"),
     row(&[(SETUID, "setuid"), (SETGID, "setgid"), (SETREUID, "setreuid"), (SETREGID, "setregid"), (SETRESUID, "setresuid"), (SETRESGID, "setresgid"),

@@ -20,7 +20,7 @@ pub const SUSPENDED: usize = 23;
 /// Hands back what call `f` names. `vfork`: by a vfork child, whose descriptors are not those of the table.
 pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
     match calls::of(f.nr) {
-        Does::HandsBack(args, Reason::Splice) if !vfork => return suspends(f, args),
+        Does::HandsBack(args, why @ Reason::Splice) if !vfork => return suspends(f, args, why),
         Does::HandsBack(args, why) => {
             for &k in args {
                 match why {
@@ -35,11 +35,12 @@ pub fn gives_up(f: &mut Frame, vfork: bool) -> u32 {
     RUN
 }
 
-/// A call that moves a pipe's bytes itself: what it names is the kernel's until it returns.
-pub fn suspends(f: &mut Frame, args: &[usize]) -> u32 {
+/// A call that moves a pipe's bytes itself, or changes what a ring is measured by: what it names is the kernel's until it
+/// returns, for that reason.
+pub fn suspends(f: &mut Frame, args: &[usize], why: Reason) -> u32 {
     f.vectors = 0;
     for &k in args {
-        exec::suspend(f.args[k], Reason::Splice, |slot| {
+        exec::suspend(f.args[k], why, |slot| {
             f.iov[f.vectors].base = slot;
             f.vectors += 1;
         });

@@ -93,7 +93,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         return Some(does);
     }
     let Some(i) = slot.filter(|_| carried && !peeks) else {
-        let does = suspends(f, &[0]);
+        let does = suspends(f, &[0], Reason::Splice);
         let ch = end.writes.and_then(|i| Channel::at(attach::domain()?, i));
         if f.nr == nr::SENDMSG {
             passes_descriptors(f);
@@ -237,11 +237,11 @@ pub fn shuts(f: &Frame) -> u32 {
 
 /// setsockopt(2): what changes how bytes are sent or received.
 pub fn sets_option(f: &mut Frame) -> u32 {
-    /// SO_REUSEADDR, SO_RCVBUF, SO_KEEPALIVE, SO_PRIORITY, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVBUFFORCE,
-    /// SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW: a call that waits waits in the kernel.
-    const ALIKE: [u32; 11] = [2, 8, 9, 12, 13, 15, 20, 21, 33, 66, 67];
-    /// SO_SNDBUF, SO_SNDBUFFORCE: the ring is measured by it.
-    const SIZES: [u32; 2] = [7, 32];
+    /// SO_REUSEADDR, SO_KEEPALIVE, SO_PRIORITY, SO_LINGER, SO_REUSEPORT, SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVTIMEO_NEW,
+    /// SO_SNDTIMEO_NEW: a call that waits waits in the kernel.
+    const ALIKE: [u32; 9] = [2, 9, 12, 13, 15, 20, 21, 66, 67];
+    /// SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE: rings are measured by them.
+    const SIZES: [u32; 4] = [7, 8, 32, 33];
     let [fd, level, option, ..] = f.args;
     /// IP_TOS, IP_TTL, IP_RECVERR, IP_BIND_ADDRESS_NO_PORT; IPV6_UNICAST_HOPS, IPV6_V6ONLY, IPV6_TCLASS: how a packet goes, or
     /// whom a listener hears.
@@ -268,7 +268,7 @@ pub fn sets_option(f: &mut Frame) -> u32 {
     let is_socket = fdtable::endpoint(fd).is_some_and(|e| e.is_socket);
     let is_size = level as u32 as usize == SOL_SOCKET && SIZES.contains(&(option as u32));
     match (is_socket, is_size) {
-        (true, true) => return suspends(f, &[0]),
+        (true, true) => return suspends(f, &[0], Reason::Control),
         (false, true) => return RUN,
         (false, false) => {
             unmatched::has_option(fd);

@@ -12,6 +12,7 @@ use crate::give_up::{passes_all, passes_descriptors, suspends};
 use crate::{access, attach, cold, fdtable, io, message, unmatched};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::Iov;
+use byway_pipe::reason::Reason;
 use byway_pipe::socket;
 use byway_sys::errno::{ECONNRESET, Ret, failed};
 use byway_sys::socket::{MSG_DONTWAIT, MSG_WAITFORONE, Message, take_error};
@@ -73,7 +74,7 @@ pub fn begin(f: &mut Frame) -> u32 {
         && message::obeys_flags(if writes { flags } else { one }, writes)
         && access::allowed(list, all * size_of::<Part>(), true);
     if !carried {
-        let does = suspends(f, &[0]);
+        let does = suspends(f, &[0], Reason::Splice);
         passes_all(f);
         if let Some(ch) = channel(end.writes).filter(|_| writes) {
             socket::mixes(ch);

@@ -12,6 +12,7 @@ use crate::entry::{DONE, Frame, RUN, THEN};
 use crate::{access, cold, fdtable, give_up, io};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
+use byway_pipe::reason::Reason;
 use byway_pipe::write::{self, Progress};
 use byway_pipe::{Caller, Step};
 use byway_sys::errno::{Ret, failed};
@@ -78,7 +79,7 @@ pub fn begin(f: &mut Frame) -> u32 {
     if let Some(does) = cold::call(f) {
         return does;
     }
-    copies(f).unwrap_or_else(|| give_up::suspends(f, &[0, 1]))
+    copies(f).unwrap_or_else(|| give_up::suspends(f, &[0, 1], Reason::Splice))
 }
 
 /// `None`: it is the kernel's, for the moment of the call.

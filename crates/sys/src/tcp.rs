@@ -220,6 +220,22 @@ pub fn taken(fd: usize) -> Option<u64> {
     Some(received.saturating_sub(file::fionread(fd) as u64))
 }
 
+/// Bytes that the other end of `fd` has said it takes, and that are not under way to it; 0 where the kernel does not say.
+///
+/// LINUX tcp(7): what was said once is not taken back, unless the other end makes its buffer smaller.
+pub fn window(fd: usize) -> usize {
+    /// Linux 5.4.
+    const SND_WND: usize = 57;
+    let mut words = [0u32; SND_WND + 1];
+    let (at, size) = (words.as_mut_ptr() as usize, size_of_val(&words));
+    // SAFETY: as long as it is.
+    let said = unsafe { socket::ask(fd, PROTOCOL, TCP_INFO, at, size) };
+    match said {
+        Ok(n) if n as usize == size => (words[SND_WND] as usize).saturating_sub(socket::unread(fd)),
+        _ => 0,
+    }
+}
+
 /// Bytes that have ever come to `fd`, of which no more will; `None`: that is not so, or the kernel does not say.
 ///
 /// LINUX tcp_reset: what had come by then can be read still.
