@@ -5,7 +5,7 @@
 //! Not here: how handlers are installed.
 use crate::errno::{EAGAIN, failed};
 use crate::process::{getpid, gettid};
-use crate::syscall::{call6, nr};
+use crate::syscall::{call3, call6, nr};
 
 /// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
 const OWN: u64 = 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 30;
@@ -74,7 +74,11 @@ fn claim(n: usize) -> bool {
     }
     let (pid, tid) = (getpid() as usize, gettid() as usize);
     // SAFETY: the siginfo_t that the kernel has filled in.
-    unsafe { call6(nr::RT_TGSIGQUEUEINFO, pid, tid, n, info, 0, 0) };
+    if failed(unsafe { call6(nr::RT_TGSIGQUEUEINFO, pid, tid, n, info, 0, 0) }) {
+        // LINUX getrlimit(2): RLIMIT_SIGPENDING is reached; what comes by tgkill(2) comes all the same.
+        // SAFETY: three numbers.
+        unsafe { call3(nr::TGKILL, pid, tid, n) };
+    }
     true
 }
 

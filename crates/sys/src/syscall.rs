@@ -30,6 +30,7 @@ pub mod nr {
     pub const RT_SIGPENDING: usize = 127;
     pub const RT_SIGTIMEDWAIT: usize = 128;
     pub const RT_TGSIGQUEUEINFO: usize = 297;
+    pub const TGKILL: usize = 234;
     pub const IOCTL: usize = 16;
     pub const READV: usize = 19;
     pub const WRITEV: usize = 20;
