@@ -231,7 +231,7 @@ pub fn window(fd: usize) -> usize {
     // SAFETY: as long as it is.
     let said = unsafe { socket::ask(fd, PROTOCOL, TCP_INFO, at, size) };
     match said {
-        Ok(n) if n as usize == size => (words[SND_WND] as usize).saturating_sub(socket::unread(fd)),
+        Ok(n) if n == size => (words[SND_WND] as usize).saturating_sub(socket::unread(fd)),
         _ => 0,
     }
 }
