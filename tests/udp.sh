@@ -9,7 +9,7 @@ B=$(realpath "$1")
 . tests/carried.sh
 # A server answers by its name; what comes is counted by it, and says who has sent it.
 cat >"$T/asks.py" <<'P'
-import os, socket, sys
+import os, select, socket, sys
 here, how = sys.argv[1], sys.argv[2:]
 family = socket.AF_INET6 if ":" in here else socket.AF_INET
 def udp():
@@ -24,10 +24,28 @@ server = udp()
 server.bind(("" if "wildcard" in how else here, port))
 name = server.getsockname()[1]
 if not os.fork():
-    for i in range(12000):
+    waits = None
+    if "epoll" in how or "edge" in how:
+        server.setblocking(False)
+        waits = select.epoll()
+        waits.register(server, select.EPOLLIN | (select.EPOLLET if "edge" in how else 0))
+        waits.register(os.pipe()[0], select.EPOLLIN)
+    i = 0
+    while i < 12000:
+        if waits:
+            assert waits.poll() == [(server.fileno(), select.EPOLLIN)]
+        try:
+            while "edge" in how:
+                what, by = server.recvfrom(4096)
+                assert what == b"q%d " % i * 20, (what, i)
+                server.sendto(b"a%d" % i, by)
+                i += 1
+        except BlockingIOError:
+            continue
         what, by = server.recvfrom(4096)
         assert what == b"q%d " % i * 20, (what, i)
         server.sendto(b"a%d" % i, by)
+        i += 1
     os._exit(0)
 server.close()
 c = udp()
@@ -47,6 +65,8 @@ asks=("$B" run --explain -- /usr/bin/python3 "$T/asks.py")
 check "127.0.0.1" 1 "${asks[@]}" 127.0.0.1
 check "127.0.0.1, by its name" 1 "${asks[@]}" 127.0.0.1 named
 check "127.0.0.1, of a server on every address" 1 "${asks[@]}" 127.0.0.1 wildcard
+check "127.0.0.1, of a server that waits by epoll" 1 "${asks[@]}" 127.0.0.1 epoll
+check "127.0.0.1, of a server that waits by epoll, by edge" 1 "${asks[@]}" 127.0.0.1 edge
 [ ! -e /proc/net/if_inet6 ] || check "::1" 1 "${asks[@]}" ::1
 own=$(hostname -I 2>/dev/null | cut -d' ' -f1)
 [ -z "$own" ] || check "the host's own address" 1 "${asks[@]}" "$own"

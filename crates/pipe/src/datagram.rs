@@ -405,6 +405,15 @@ pub fn waits(ch: &Channel) -> Waits {
     }
 }
 
+/// Whether a call that waits for the inbox of `fd` alone may wait awake first.
+pub fn may_wait_awake(ch: &Channel, fd: usize) -> bool {
+    match waits(ch) {
+        Waits::Awake => true,
+        Waits::QueueFirst => file::poll1(fd, file::POLLIN, 0).1 == 0,
+        Waits::Asleep => false,
+    }
+}
+
 /// The kernel's queue was found empty, at the place `m`.
 pub fn emptied(ch: &Channel, m: Chunk) {
     ch.clear_chunk(m);

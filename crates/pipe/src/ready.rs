@@ -109,10 +109,11 @@ pub fn has_bytes(ch: &Channel) -> bool {
     !t.closed() && !h.held() && t.wide(h.position()) != h.position()
 }
 
-/// Whether a reader finds bytes of which its descriptor does not tell.
+/// Whether a reader finds bytes of which its descriptor does not tell, or of an inbox may not tell.
 pub fn is_hidden(ch: &Channel, fd: usize) -> bool {
     let told = || (ch.chunk().valid() || ch.is_fifo()) && !ch.lane(fd).is_empty();
-    has_unread(ch, end(ch)) && !told()
+    // The queue of an inbox has outsiders' datagrams at any time: to ask for them is a call for each look.
+    has_unread(ch, end(ch)) && (ch.is_inbox() || !told())
 }
 
 /// Whether the ring has something to read before `end`, where the stream ended a moment ago.
@@ -345,7 +346,8 @@ fn fills_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
 /// to be told of more, which a ring does not tell.
 pub fn settle(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
     loop {
-        if !handback::hand_back(me, ch, fd, false, Reason::Readiness) {
+        // An inbox is the kernel's for good.
+        if !handback::hand_back(me, ch, fd, false, Reason::Readiness) || ch.is_inbox() {
             return Sight::Kernels;
         }
         match read::native(me, ch, fd, 0, armed) {

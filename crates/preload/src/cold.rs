@@ -60,9 +60,17 @@ pub fn forks() {
 /// `fd` gets one more number, or another holder.
 pub fn is_shared(fd: usize) {
     match ENDS.has(fd) {
-        true if udp::is_born(fd) => takes(fd, |fd| gets_inbox(fd, true)),
+        true if udp::is_born(fd) => takes(fd, |fd| gets_inbox(fd, true, true)),
         true => warms(fd),
         false => {}
+    }
+}
+
+/// `fd` is put into a set where nobody could remember it: it gets its channel before.
+pub fn joins(fd: usize) {
+    match udp::is_born(fd) {
+        true => takes(fd, |fd| gets_inbox(fd, true, false)),
+        false => warms(fd),
     }
 }
 
@@ -119,7 +127,7 @@ fn takes(fd: usize, does: impl FnOnce(usize)) {
 
 fn goes_warm(fd: usize) {
     if udp::is_born(fd) {
-        return gets_inbox(fd, false);
+        return gets_inbox(fd, made(fdtable::entry(fd)) >= FEW, false);
     }
     let is_async = || file::fcntl(fd, file::F_GETFL, 0) as usize & file::O_ASYNC != 0;
     let slot = || {
@@ -147,11 +155,10 @@ fn goes_warm(fd: usize) {
     watched::joins(fd);
 }
 
-/// The cold UDP socket `fd` gets an inbox, if it has moved enough, or is about to be `shared`: whoever gets it knows. One that a
-/// call waits for, or that is given away otherwise, has none for good.
-fn gets_inbox(fd: usize, shared: bool) {
-    let may = shared || made(fdtable::entry(fd)) >= FEW;
-    let slot = match may && !udp::must_wait(fd) {
+/// The cold UDP socket `fd` gets an inbox, if it `may`: it has moved enough, is about to be `shared`, for whoever gets it knows,
+/// or is put into a set. One that a call waits for, or that is given away otherwise, has none for good.
+fn gets_inbox(fd: usize, may: bool, shared: bool) {
+    let slot = match may && !udp::must_wait(fd) && !watched::must_wait(fd) {
         true => udp::inbox_born(fd),
         false => None,
     };
@@ -170,7 +177,9 @@ fn gets_inbox(fd: usize, shared: bool) {
             // Nobody has found it yet.
             registry::release(d, i);
         }
+        watched::forget(fd);
     }
+    watched::joins(fd);
 }
 
 /// What kind of socket `fd` is; `None`: one that has no channel.

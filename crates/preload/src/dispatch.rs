@@ -101,10 +101,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
             None => waits(f),
         },
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => set_wait::begin(f),
-        nr::EPOLL_CTL => {
-            udp::leaves(f.args[2], Reason::Readiness);
-            sets::changes(f)
-        }
+        nr::EPOLL_CTL => sets::changes(f),
         nr::EPOLL_CREATE | nr::EPOLL_CREATE1 => sets::creates(f),
         nr::DUP => duplicates(f),
         nr::FCNTL if [file::F_DUPFD, file::F_DUPFD_CLOEXEC].contains(&(a1 as u32 as usize)) => {

@@ -4,10 +4,9 @@
 //! Not here: which registrations a set has, and when they are armed (registrations.rs).
 use crate::fdtable::Endpoint;
 use crate::{asked, fdtable};
-use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
-use byway_pipe::ready;
-use byway_sys::file::{self, POLLOUT};
+use byway_pipe::{Caller, datagram, ready};
+use byway_sys::file::{self, POLLIN, POLLOUT};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// So many looks find nothing before a registration is idle: its next byte comes by the kernel lane, which takes as long
@@ -142,6 +141,19 @@ impl Entry {
         self.hidden == 0 && !self.unread && self.looks >= IDLE_AFTER && self.asks(asked::OUT) == 0
     }
 
+    /// Whether it may be told with what the ring has alone, where the kernel had nothing a moment ago. By edge the kernel would
+    /// tell next of a datagram that it has of an inbox, and that is one event.
+    pub fn may_go_unasked(&self, me: &Caller) -> bool {
+        let by_both = |ch: &Channel| self.edge && ch.is_inbox();
+        self.asks(asked::IN) != 0 && !self.channel(me).is_some_and(by_both)
+    }
+
+    /// Whether a call that waits for it may wait awake.
+    pub fn may_wait_awake(&self, me: &Caller) -> bool {
+        self.channel(me)
+            .is_some_and(|ch| !ch.is_inbox() || datagram::may_wait_awake(ch, self.fd as usize))
+    }
+
     /// The channel that it tells of; `None`: it is unmatched.
     pub fn channel(&self, me: &Caller) -> Option<&'static Channel> {
         Channel::at(me.domain, self.slot as usize).filter(|_| !self.unmatched)
@@ -172,6 +184,8 @@ impl Entry {
             self.unread = self.edge && ready::has_unread(ch, end);
             let hidden = match self.edge {
                 true => self.unread && (end != self.told || self.fresh),
+                // Of two with the same data nobody could say which the kernel has told of.
+                false if self.alike && ch.is_inbox() && tells(fd) => false,
                 false => ready::is_hidden(ch, fd),
             };
             if hidden {
@@ -209,4 +223,9 @@ impl Entry {
         (self.told, self.fresh, self.blocked) = (self.at, false, false);
         self.looks = 0;
     }
+}
+
+/// Whether the kernel tells that `fd` can be read.
+fn tells(fd: usize) -> bool {
+    file::poll1(fd, POLLIN, 0).1 & POLLIN != 0
 }

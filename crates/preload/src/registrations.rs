@@ -327,12 +327,14 @@ impl List {
         self.hot == 0 && !self.hears()
     }
 
-    /// The channels that a call waits to read from, but for idle ones.
+    /// The channels that a call waits to read from, but for idle ones; none, if their next bytes may come by the kernel alone.
     pub fn hot_readers(&mut self, me: &Caller) -> Readers {
         let mut all = Readers::NONE;
         for e in self.hot().iter().filter(|e| e.asks(asked::IN) != 0) {
-            if let Some(ch) = e.channel(me) {
-                all.add(e.slot, ch);
+            match e.channel(me) {
+                Some(_) if !e.may_wait_awake(me) => return Readers::NONE,
+                Some(ch) => all.add(e.slot, ch),
+                None => {}
             }
         }
         all

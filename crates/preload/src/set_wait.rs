@@ -281,22 +281,27 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
     let alone = list.len() == 1 && !list.mixed;
     let asks = !(alone && ours == 1 && ready::has_writer(me, set));
     let mut told = Answer { at, n: 0 };
+    let mut has_turn = true;
     if asks {
         let (epoch, now) = (me.domain.header().death_epoch.load(Relaxed), clock::now());
         // LINUX epoll_wait(2): where there is not room for all, each has its turn. So it is ours after a call that had no
         // room for them. Else the kernel tells all that it has.
         let kernels = match core::mem::take(&mut list.crowded) {
-            true => most - ours.min(most / 2),
+            true => most - ours.min((most / 2).max(1)),
             false => most,
         };
-        // SAFETY: the kernel checks the address.
-        let n = unsafe { call6(nr::EPOLL_WAIT, set, at, kernels, 0, 0, 0) };
+        has_turn = kernels > 0;
+        let n = match has_turn {
+            // SAFETY: the kernel checks the address.
+            true => unsafe { call6(nr::EPOLL_WAIT, set, at, kernels, 0, 0, 0) },
+            false => 0,
+        };
         if failed(n) {
             return Some(n);
         }
         told.n = n as usize;
         hears(me, list, at, n);
-        if alone && n == 0 && list.all()[0].asks(asked::IN) != 0 {
+        if alone && has_turn && n == 0 && list.all()[0].may_go_unasked(me) {
             ready::remember(set, epoch, now);
         }
     }
@@ -333,11 +338,9 @@ fn answer(f: &Frame, me: &Caller, list: &mut List) -> Option<Ret> {
             told.n += 1;
             list.hot()[k].tell();
             list.first = k + 1;
-        } else if most == 1 {
-            // With room for one, the kernel must know of all.
-            list.leave_to_kernel(me, k);
         } else {
-            list.crowded = true;
+            // With room for one the next call is the kernel's after one that was not.
+            list.crowded = has_turn;
         }
     }
     Some(told.n as Ret)

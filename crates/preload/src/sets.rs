@@ -12,7 +12,7 @@ use crate::fdtable::Endpoint;
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
 use crate::set_lock::{Locked, SETS, lock, lock_for};
-use crate::{access, asked, exec, family, fdtable, io, set_lock, tls, watched};
+use crate::{access, asked, cold, exec, family, fdtable, io, set_lock, tls, watched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -252,12 +252,12 @@ pub fn changes(f: &mut Frame) -> u32 {
     let op = op as u32 as usize;
     tls::get().polled.fd.set(0);
     // One that is cold gets its channel by its traffic, or here where nobody could remember it.
-    let stays_cold = fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed);
-    let end = if stays_cold {
-        None
-    } else {
-        fdtable::endpoint(fd)
-    };
+    let is_cold = fdtable::is_cold(fdtable::entry(fd));
+    let stays_cold = is_cold && !io::THREADS.load(Relaxed);
+    if is_cold && !stays_cold {
+        cold::joins(fd);
+    }
+    let end = (!stays_cold).then(|| fdtable::endpoint(fd)).flatten();
     let Some(end) = end else {
         mixes(set);
         return watched::changes(f);
@@ -342,8 +342,10 @@ fn carries(
 
 /// Whether what `e` asks for by `events` is told by a list.
 fn is_known(me: &Caller, e: &Entry, events: u32) -> bool {
-    let is_fifo = Channel::at(me.domain, e.slot as usize).is_none_or(Channel::is_fifo);
-    events & EPOLLEXCLUSIVE == 0 && !(e.once && (is_fifo || e.unmatched))
+    // Whether the kernel can be made to tell of it, once: what a ring of theirs has cannot be put into the lane.
+    let may = |ch: &Channel| !ch.is_fifo() && !ch.is_inbox() && !e.unmatched;
+    let may_once = || Channel::at(me.domain, e.slot as usize).is_some_and(may);
+    events & EPOLLEXCLUSIVE == 0 && (!e.once || may_once())
 }
 
 /// The socket `fd` was put into `set` before it had its channel: now the registration goes on the set's list. No thread waits for

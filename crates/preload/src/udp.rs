@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! socket(2) --> cold (cold.rs) --> the 65th call that moves bytes --> it has an inbox, and sends to those of others
-//!   --> a call, an option or an epoll set of which an inbox knows nothing --> the kernel's for good
+//!   --> a call or an option of which an inbox knows nothing --> the kernel's for good
 //! ```
 //! Invariant: an inbox is that of a socket which came into being here, has no option that a ring does not obey, and was nobody
 //! else's before. A sender asks the kernel who receives what it sends to a name, and asks again every few milliseconds.
@@ -11,7 +11,7 @@
 use crate::bits::Bits;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
-use crate::{access, attach, cold, destinations, exec, fdtable, io, unmatched};
+use crate::{access, attach, cold, destinations, exec, fdtable, io, sets, unmatched};
 use byway_mem::layout::flags::{NO_CARRY, NO_UDP};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -135,7 +135,7 @@ pub fn connects(fd: usize) {
     }
 }
 
-/// A call of which an inbox knows nothing, or a set: `fd`, if it is such a socket, is the kernel's for good.
+/// A call of which an inbox knows nothing: `fd`, if it is such a socket, is the kernel's for good.
 pub fn leaves(fd: usize, why: Reason) {
     match is_cold(fd) {
         true => cold::stays_kernels(fd),
@@ -185,7 +185,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
     f.chan = i;
     if ch.is_kernels() {
         BORN.take(f.fd);
-        fdtable::leave(f.fd, i);
+        is_kernels(f, &me);
         return Some(RUN);
     }
     // LINUX sock_read_iter: read(2) of no bytes takes no datagram.
@@ -198,6 +198,12 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         true => sends(f, &me, ch, carried),
         false => receives(f, &me, ch, carried),
     })
+}
+
+/// The inbox that `f` reads, or is known by, is the kernel's for good: the kernel tells all of it.
+fn is_kernels(f: &Frame, me: &Caller) {
+    fdtable::leave(f.fd, f.chan);
+    sets::forgets(me, f.fd);
 }
 
 /// The buffers of `f`, its flags, and how many bytes they are. False: it is not carried.
@@ -352,15 +358,25 @@ fn waits_for_room(f: &Frame, me: &Caller, ch: &Channel, was: u64) -> bool {
 
 /// A read of a socket with an inbox.
 fn receives(f: &mut Frame, me: &Caller, ch: &'static Channel, carried: bool) -> u32 {
-    static TURNS: AtomicU32 = AtomicU32::new(0);
     if !carried || !answerable(f) {
         // The kernel's own call sees its queue alone.
         exec::give_up(f.fd, Reason::Control, false);
         return RUN;
     }
+    let told = sets::reads(me, ch, f.fd);
+    let does = takes(f, me, ch);
+    if told && does == DONE {
+        sets::has_read(me, f.fd);
+    }
+    does
+}
+
+/// The read itself.
+fn takes(f: &mut Frame, me: &Caller, ch: &'static Channel) -> u32 {
+    static TURNS: AtomicU32 = AtomicU32::new(0);
     let turn = TURNS.load(Relaxed).wrapping_add(1);
     TURNS.store(turn, Relaxed);
-    if turn.is_multiple_of(TURN) && looks_at_queue(f) {
+    if turn.is_multiple_of(TURN) && looks_at_queue(f, ch) {
         return DONE;
     }
     let peeks = f.flags & MSG_PEEK != 0;
@@ -377,20 +393,23 @@ fn receives(f: &mut Frame, me: &Caller, ch: &'static Channel, carried: bool) -> 
                 return DONE;
             }
             Found::Queue(m) => {
-                if looks_at_queue(f) {
+                if looks_at_queue(f, ch) {
                     return DONE;
                 }
                 datagram::emptied(ch, m);
             }
-            Found::Nothing(_) if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.fd) => {
-                return RUN;
+            Found::Nothing(t) if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.fd) => {
+                if looks_at_queue(f, ch) && t.closed() {
+                    datagram::goes_by_kernel(ch);
+                }
+                return DONE;
             }
             Found::Nothing(t) => {
                 let moved = || ch.tail().position() != t.position() || ch.tail().closed();
                 if !waited && !t.closed() {
                     waited = true;
                     let how = datagram::waits(ch);
-                    if how == Waits::QueueFirst && looks_at_queue(f) {
+                    if how == Waits::QueueFirst && looks_at_queue(f, ch) {
                         return DONE;
                     }
                     let came = match how {
@@ -415,7 +434,7 @@ fn receives(f: &mut Frame, me: &Caller, ch: &'static Channel, carried: bool) -> 
                 }
             }
             Found::Kernels => {
-                fdtable::leave(f.fd, f.chan);
+                is_kernels(f, me);
                 return RUN;
             }
         }
@@ -437,7 +456,7 @@ pub fn has_read(f: &mut Frame) -> u32 {
 }
 
 /// The caller's own call, which does not wait. False: the kernel's queue is empty.
-fn looks_at_queue(f: &mut Frame) -> bool {
+fn looks_at_queue(f: &mut Frame, ch: &Channel) -> bool {
     let [fd, at, len, flags, name, size] = f.args;
     // SAFETY: the caller's own call, in a form that does not wait; the kernel checks the addresses.
     f.result = unsafe {
@@ -451,6 +470,9 @@ fn looks_at_queue(f: &mut Frame) -> bool {
             }
         }
     };
+    if !failed(f.result) {
+        datagram::by_ring(ch, false);
+    }
     f.result != EAGAIN
 }
 

@@ -237,10 +237,13 @@ impl List {
 
     /// An event of registration `k`, which is by edge and armed, was told. Others that sleep are told of more by the kernel.
     fn edge_told(&mut self, me: &Caller, k: usize) {
+        let is_inbox = self.all()[k].channel(me).is_some_and(Channel::is_inbox);
         match self.waiters {
             0 => {
                 self.wake(me, k);
             }
+            // Its senders use the kernel's queue while anyone sleeps, and the kernel tells of each datagram.
+            _ if is_inbox => {}
             _ => self.leave_to_kernel(me, k),
         }
     }
