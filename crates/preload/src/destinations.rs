@@ -107,15 +107,21 @@ pub fn settles() {
     if !SENDS.any() {
         return;
     }
-    let Some(me) = crate::io::me_or_vfork_child() else {
-        return;
-    };
-    each(|place| {
-        if let Some(ch) = place.known(&me) {
-            datagram::awaits_empty(&me, ch);
-        }
-        place.by_ring = false;
-    });
+    if let Some(me) = crate::io::me_or_vfork_child() {
+        each(|place| place.settles(&me));
+    }
+}
+
+/// The socket with the inbox `own` is the kernel's for good: what it has in rings comes before what it sends next.
+pub fn leaves(me: &Caller, own: &Channel) {
+    let inode = own.facts.0.key.inode();
+    if SENDS.any() {
+        each(|place| {
+            if place.by_ring && place.sender.inode == inode {
+                place.settles(me);
+            }
+        });
+    }
 }
 
 /// `fd` is about to be closed.
@@ -199,6 +205,13 @@ pub fn of(me: &Caller, fd: usize, to: Option<(usize, Name)>, asks: bool) -> Opti
 }
 
 impl Destination {
+    /// What it has in a ring is read, before it sends by the kernel.
+    fn settles(&mut self, me: &Caller) {
+        if let Some(ch) = self.known(me) {
+            datagram::awaits_empty(me, ch);
+        }
+        self.by_ring = false;
+    }
     /// The inbox as it was found last, if it is one still.
     fn known(&self, me: &Caller) -> Option<&'static Channel> {
         let ch = Channel::at(me.domain, (self.slot as usize).checked_sub(1)?)?;

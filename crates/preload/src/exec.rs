@@ -318,6 +318,9 @@ fn gives_up(
         ch.blame(process::name());
     }
     if handback::hand_back(me, ch, fd, true, why) && !vfork {
+        if ch.is_inbox() {
+            destinations::leaves(me, ch);
+        }
         fdtable::leave(fd, i);
     }
     Some(ch)
@@ -341,6 +344,9 @@ pub fn give_up_for(fd: usize) {
 }
 
 fn resign(why: Reason, vfork: bool, path: &[u8]) {
+    if !vfork {
+        destinations::settles();
+    }
     each_fd(|fd| give_up_to_write(fd, why, true));
     if !vfork {
         sets::resigns();

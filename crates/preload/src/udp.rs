@@ -185,7 +185,7 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
     f.chan = i;
     if ch.is_kernels() {
         BORN.take(f.fd);
-        is_kernels(f, &me);
+        is_kernels(f, &me, ch);
         return Some(RUN);
     }
     // LINUX sock_read_iter: read(2) of no bytes takes no datagram.
@@ -201,7 +201,8 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
 }
 
 /// The inbox that `f` reads, or is known by, is the kernel's for good: the kernel tells all of it.
-fn is_kernels(f: &Frame, me: &Caller) {
+fn is_kernels(f: &Frame, me: &Caller, ch: &Channel) {
+    destinations::leaves(me, ch);
     fdtable::leave(f.fd, f.chan);
     sets::forgets(me, f.fd);
 }
@@ -434,7 +435,7 @@ fn takes(f: &mut Frame, me: &Caller, ch: &'static Channel) -> u32 {
                 }
             }
             Found::Kernels => {
-                is_kernels(f, me);
+                is_kernels(f, me, ch);
                 return RUN;
             }
         }
