@@ -1,8 +1,9 @@
 /* Checks: one UDP server and several clients that do random things: sizes, calls, waits, forks, sleeps; some are killed. No
  * datagram is lost where no more are under way than a receiver has room for; each client's come in order, and whole.
- *   udp_random [SEED [ROUNDS]]
+ *   udp_random [SEED [ROUNDS [CASE]]]
  * Does not check: single calls and their errors (udp_calls.c). */
-#define MODES "udp", "udp6"
+#define MODES "udp", "udp6", "udp-epoll"
+enum { UDP_FOUR, UDP_SIX, UDP_EPOLL };
 #include "check.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -20,7 +21,7 @@ static struct sockaddr_storage server;
 static socklen_t server_len;
 static unsigned char b[1 << 16];
 static int udp(void) {
-    int s = socket(warm_mode ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+    int s = socket(warm_mode == UDP_SIX ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
     CHECK(s >= 0, "socket failed");
     return s;
 }
@@ -39,14 +40,50 @@ static struct head check(ssize_t n) {
     verify(b + HEAD, n - HEAD, h.client * 7919 + h.seq);
     return h;
 }
+/* The server's set, what it asks for, and the pipe that is in it, too. */
+static int beside[2];
+static uint32_t way;
+static int set_of(int s) {
+    struct epoll_event v = {.events = way = EPOLLIN, .data.fd = s}, w = {.events = EPOLLIN, .data.fd = -1};
+    int e = epoll_create1(0);
+    IS(pipe(beside), 0);
+    IS(epoll_ctl(e, EPOLL_CTL_ADD, s, &v), 0);
+    IS(epoll_ctl(e, EPOLL_CTL_ADD, beside[0], &w), 0);
+    return e;
+}
+/* Waits by set `e`, which has `s` and a pipe that is ready now and then, and is changed in between. */
+static void waits_by(int e, int s) {
+    struct epoll_event v[3];
+    int changes = !rnd(20);
+    if (!rnd(300)) IS(write(beside[1], b, 1), 1);
+    if (changes) way = EPOLLIN | (rnd(2) ? EPOLLET : 0) | (rnd(3) ? 0 : EPOLLOUT);
+    struct epoll_event to = {.events = way, .data.fd = s};
+    /* by edge, what is left is told again after a change alone */
+    if (changes && rnd(2)) {
+        IS(epoll_ctl(e, EPOLL_CTL_DEL, s, &to), 0);
+        IS(epoll_ctl(e, EPOLL_CTL_ADD, s, &to), 0);
+    } else if (changes || way & EPOLLET)
+        IS(epoll_ctl(e, EPOLL_CTL_MOD, s, &to), 0);
+    for (double t = now(); now() - t < 8;) {
+        int n = epoll_wait(e, v, 1 + rnd(3), rnd(4) ? 8000 : 0), there = 0;
+        CHECK(n >= 0, "epoll_wait");
+        for (int i = 0; i < n; i++) {
+            if (v[i].data.fd == -1) IS(read(beside[0], b, 1), 1);
+            else there = v[i].events & EPOLLIN;
+        }
+        if (there) return;
+    }
+    CHECK(0, "it must come");
+}
 /* Waits for a datagram, at most 8 s, and takes it, by some call. */
-static ssize_t takes(int s, struct sockaddr_storage *a, socklen_t *an) {
+static ssize_t takes(int s, int e, struct sockaddr_storage *a, socklen_t *an) {
     struct iovec v[2] = {{b, 11}, {b + 11, sizeof b - 11}};
     struct msghdr m = {.msg_name = a, .msg_namelen = sizeof *a, .msg_iov = v, .msg_iovlen = 2};
     struct timeval tv = {8, 0};
     fd_set set;
     *an = sizeof *a;
-    switch (rnd(6)) {
+    if (e >= 0 && rnd(8)) waits_by(e, s);
+    else switch (rnd(6)) {
     case 0: CHECK(events(s, POLLIN, 8000) & POLLIN, "it must come"); break;
     case 1:
         FD_ZERO(&set);
@@ -66,17 +103,22 @@ static ssize_t takes(int s, struct sockaddr_storage *a, socklen_t *an) {
 static void serves(int s, unsigned long mine) {
     static uint64_t next[1 << 12];
     state = mine;
+    int e = warm_mode == UDP_EPOLL ? set_of(s) : -1;
     for (;;) {
         struct sockaddr_storage a;
         socklen_t an;
-        if (!rnd(400)) {
+        if (!rnd(e < 0 ? 400 : 1500)) {
             pid_t c = child();
             if (c) { /* the child goes on */
                 int st = reap(c);
                 _exit(WIFEXITED(st) ? WEXITSTATUS(st) : 1);
             }
+            if (e >= 0 && rnd(4)) { /* with a set of its own */
+                close(e);
+                e = set_of(s);
+            }
         }
-        ssize_t n = takes(s, &a, &an);
+        ssize_t n = takes(s, e, &a, &an);
         struct head h = check(n);
         if (h.client == ~0ull) _exit(0);
         CHECK(h.client < 1 << 12, "client");
@@ -114,7 +156,7 @@ static void asks(uint64_t client, unsigned long mine) {
         }
         struct sockaddr_storage a;
         socklen_t an;
-        ssize_t n = takes(s, &a, &an);
+        ssize_t n = takes(s, -1, &a, &an);
         CHECK(an == server_len && !memcmp(&a, &server, an), "it must be the server's");
         struct head h = check(n);
         CHECK(h.client == client && h.seq == in, "client %llu: %llu came, and %llu was next", (unsigned long long)client,
@@ -127,7 +169,7 @@ static void random_things(int kills) {
     int s = udp();
     struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 a6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    IS(warm_mode ? bind(s, (void *)&a6, sizeof a6) : bind(s, (void *)&a4, sizeof a4), 0);
+    IS(warm_mode == UDP_SIX ? bind(s, (void *)&a6, sizeof a6) : bind(s, (void *)&a4, sizeof a4), 0);
     server_len = sizeof server;
     IS(getsockname(s, (void *)&server, &server_len), 0);
     pid_t srv = child();
@@ -162,5 +204,5 @@ static const struct test tests[] = {{"in_order", in_order}, {"are_killed", are_k
 int main(int c, char **v) {
     if (c > 1) seed = atol(v[1]);
     if (c > 2) rounds = atol(v[2]);
-    return run_all(tests, 0);
+    return run_all(tests, c > 3 ? v[3] : 0);
 }
