@@ -66,10 +66,11 @@ pub fn is_shared(fd: usize) {
     }
 }
 
-/// `fd` is put into a set where nobody could remember it: it gets its channel before.
+/// `fd` is put into a set where nobody could remember it: it gets its channel before. A UDP socket has an inbox then if it
+/// serves others: of those that ask once and are closed many come and go, and an inbox would cost each as much as it asks.
 pub fn joins(fd: usize) {
     match udp::is_born(fd) {
-        true => takes(fd, |fd| gets_inbox(fd, true, false)),
+        true => takes(fd, |fd| gets_inbox(fd, udp::serves(fd), false)),
         false => warms(fd),
     }
 }
@@ -156,7 +157,7 @@ fn goes_warm(fd: usize) {
 }
 
 /// The cold UDP socket `fd` gets an inbox, if it `may`: it has moved enough, is about to be `shared`, for whoever gets it knows,
-/// or is put into a set. One that a call waits for, or that is given away otherwise, has none for good.
+/// or serves others in a set. One that a call waits for, or that is given away otherwise, has none for good.
 fn gets_inbox(fd: usize, may: bool, shared: bool) {
     let slot = match may && !udp::must_wait(fd) && !watched::must_wait(fd) {
         true => udp::inbox_born(fd),

@@ -102,6 +102,11 @@ pub fn must_wait(fd: usize) -> bool {
     BORN.has(fd) && WAITING.load(Relaxed) != 0
 }
 
+/// Whether anyone may send to `fd`: it has a port, and is not connected.
+pub fn serves(fd: usize) -> bool {
+    Name::own(fd).is_some_and(|(_, name)| name.port != 0) && Name::peer(fd).is_none()
+}
+
 /// Whether `fd` is such a socket.
 pub fn is_born(fd: usize) -> bool {
     BORN.has(fd)
