@@ -6,6 +6,8 @@
 use super::branches::{long_target, short_target};
 use super::headers::{bytes_at, segments};
 use super::text::Text;
+use object::elf;
+use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
 
 /// A window with its neighbours lies within this many bytes around its syscall.
@@ -82,9 +84,12 @@ fn table<'a>(text: &'a Text, start: u64) -> impl Iterator<Item = u64> + 'a {
         .take_while(|&to| text.holds(to))
 }
 
-/// Every 8-byte word that is loaded: addresses among them stand in relocations, symbols and tables.
+/// Every 8-byte word that is loaded: addresses among them stand in relocations, symbols and tables. Not the words of a text that is
+/// loaded anywhere: no address stands in it, for the loader would have to relocate it, and such a text is not rewritten at all.
 fn words<'a>(text: &'a Text) -> impl Iterator<Item = u64> + 'a {
-    segments(text.file).flat_map(|(address, _)| {
+    let is_fixed = text.file.elf_header().e_type(text.file.endian()) != elf::ET_DYN;
+    let counts = move |s: &(u64, (u64, u64))| is_fixed || !text.holds(s.0);
+    segments(text.file).filter(counts).flat_map(|(address, _)| {
         let skew = (address.next_multiple_of(8) - address) as usize;
         let bytes = bytes_at(text.file, text.bytes, address).unwrap_or(&[]);
         let words = bytes.get(skew..).unwrap_or(&[]).chunks_exact(8);
