@@ -57,10 +57,12 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
         ch.keep_closed();
         return false;
     };
-    // A write that long hands a full ring back (write/locked.rs).
+    // A write that long hands a full ring back (write/locked.rs), and one of more than half of the largest waits for its reader
+    // each time.
     // LINUX tcp(7): congestion control learns little from a lane that is used now and then, and is slow afterwards.
-    if ch.is_tcp() && want > most {
-        if policy::is_bulk(&ch.writer, most) {
+    let longest = most.min(MOST / 2);
+    if ch.is_tcp() && want > longest {
+        if policy::is_bulk(&ch.writer, longest) {
             ch.keep_closed();
         }
         policy::open_later(ch, Reason::Long);

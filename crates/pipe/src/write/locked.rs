@@ -337,6 +337,9 @@ impl<'a> Locked<'a, '_> {
         let may = me.spin && me.enders == Enders::None;
         if never || !may || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
             // What went through the ring is copied once more.
+            if ch.is_tcp() && policy::is_often_full(&ch.writer, self.w.want) {
+                ch.keep_closed();
+            }
             policy::open_later(ch, Reason::Full);
             return self.to_kernel(Reason::Full);
         }
