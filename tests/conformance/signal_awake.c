@@ -157,6 +157,26 @@ static void beside_a_thread(void) {
     pthread_sigmask(SIG_UNBLOCK, &s, 0);
     ends(EPOLL, 0);
 }
+/* A call that does not wait is not ended. */
+static void ticks(int s) { word->seen++; }
+static void without_waiting(void) {
+    char c;
+    begins(READ, 0);
+    setfl(in, O_NONBLOCK, 0);
+    handle(SIGALRM, ticks, 0);
+    struct itimerval each = {{0, 300}, {0, 300}}, none = {0};
+    setitimer(ITIMER_REAL, &each, 0);
+    for (int i = 0; i < 5000 || word->seen < 200; i++) {
+        ssize_t k = write(out, "e", 1);
+        CHECK(k == 1, "write gave %zd", k);
+        while ((k = read(in, &c, 1)) < 0)
+            CHECK(errno == EAGAIN, "a read that does not wait must say EAGAIN");
+        IS(k, 1);
+    }
+    setitimer(ITIMER_REAL, &none, 0);
+    kill(peer, SIGKILL);
+    reap(peer);
+}
 /* A signal that the caller has blocked waits until it is let through. */
 static void blocked(void) {
     sigset_t s;
@@ -173,4 +193,4 @@ static void blocked(void) {
     kill(peer, SIGKILL);
     reap(peer);
 }
-MAIN(T(read_ends), T(poll_ends), T(poll_ends_restart), T(select_ends), T(epoll_ends), T(goes_on), T(beside_a_thread), T(blocked))
+MAIN(T(read_ends), T(poll_ends), T(poll_ends_restart), T(select_ends), T(epoll_ends), T(goes_on), T(beside_a_thread), T(without_waiting), T(blocked))

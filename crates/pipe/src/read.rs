@@ -387,8 +387,10 @@ impl<'a> Reading<'a, '_> {
             });
             match came {
                 Came::Yes => return AGAIN_NOW,
-                Came::Signal => return self.end(Step::Done(EINTR)),
-                Came::No => {}
+                Came::Signal if wait::may_sleep(me, self.fd) => {
+                    return self.end(Step::Done(EINTR));
+                }
+                _ => {}
             }
         }
         match to_sleep(ch, see.t, see.m, self.want) {

@@ -15,7 +15,8 @@ use crate::word::Tail;
 use byway_mem::layout::flags::NO_SPIN;
 use byway_mem::reclaim;
 use byway_sys::signal::{Enders, Held};
-use byway_sys::{clock, process};
+use byway_sys::socket::MSG_DONTWAIT;
+use byway_sys::{clock, file, process};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 mod batch;
@@ -157,6 +158,11 @@ fn wait(
         reclaim::look(&crate::clusters::user(me));
     }
     asleep(me, held)
+}
+
+/// Whether a call on `fd` that finds nothing sleeps: else no signal ends it.
+pub(crate) fn may_sleep(me: &Caller, fd: usize) -> bool {
+    me.message & MSG_DONTWAIT == 0 && !file::is_nonblocking(fd)
 }
 
 /// Nothing came. Whether the call may sleep now, or a handler ends it.

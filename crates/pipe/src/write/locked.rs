@@ -295,7 +295,7 @@ impl<'a> Locked<'a, '_> {
             let used = t.wide(h.position()) - h.position();
             t.closed() || cap.saturating_sub(used) as usize >= need
         });
-        if came == Came::Signal {
+        if came == Came::Signal && wait::may_sleep(me, self.fd) {
             return Next::Break(Some(Step::Done(match self.w.done {
                 0 => EINTR,
                 n => n as Ret,
