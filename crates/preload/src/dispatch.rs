@@ -359,7 +359,7 @@ fn forks(f: &mut Frame) -> u32 {
     if flags & CLONE_THREAD != 0 && flags & CLONE_FILES != 0 {
         watched::is_shared();
         io::MAY_LEND.store(false, Relaxed);
-        io::THREADS.store(true, Relaxed);
+        io::has_threads();
         return RUN;
     }
     unmatched::forks();

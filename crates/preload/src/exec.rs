@@ -161,6 +161,7 @@ pub fn enter_child() {
     if let Some(d) = attach::domain() {
         participants::join(&d, process::getpid());
     }
+    io::enter_child();
     sets::enter_child();
     pins::enter_child();
     sendfile::enter_child();

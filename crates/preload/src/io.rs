@@ -33,6 +33,8 @@ pub static KEEPS: AtomicBool = AtomicBool::new(false);
 pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
 /// True once this process has had a second thread.
 pub static THREADS: AtomicBool = AtomicBool::new(false);
+/// The first thread of a process that has had a second one.
+static FIRST: AtomicU32 = AtomicU32::new(0);
 /// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
 static PULL: AtomicU8 = AtomicU8::new(0);
 static CPUS: AtomicU32 = AtomicU32::new(0);
@@ -89,7 +91,20 @@ pub fn me() -> Option<Caller> {
 /// LINUX complete_signal: a signal of the process goes to its first thread, and to another one where that has it blocked. The call
 /// of the first would not end then.
 pub fn may_hold_signals(tid: u32) -> bool {
-    !THREADS.load(Relaxed) || byway_sys::process::getpid() != tid
+    !THREADS.load(Relaxed) || FIRST.load(Relaxed) != tid
+}
+
+/// The process has a second thread from now on.
+pub fn has_threads() {
+    FIRST.store(byway_sys::process::getpid(), Relaxed);
+    THREADS.store(true, Relaxed);
+}
+
+/// A forked child begins: its first thread is another.
+pub fn enter_child() {
+    if THREADS.load(Relaxed) {
+        FIRST.store(byway_sys::process::getpid(), Relaxed);
+    }
 }
 
 /// Not under an inherited filter of system calls, which may know no process_vm_readv(2): a filter of the process's own ends

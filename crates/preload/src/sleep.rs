@@ -171,14 +171,14 @@ impl List {
                 return Begun::No;
             }
             sets::reads(me, ch, fd);
-            let mut readers = Readers::NONE;
             if only {
+                let mut readers = Readers::NONE;
                 readers.add(slot, ch);
-            }
-            match spins(me, &readers) {
-                Came::Yes => return Begun::Ready,
-                Came::Signal => return Begun::Ended,
-                Came::No => {}
+                match spins(me, &readers) {
+                    Came::Yes => return Begun::Ready,
+                    Came::Signal => return Begun::Ended,
+                    Came::No => {}
+                }
             }
             match arm(me, ch, fd, &mut { Armed::NOT }) {
                 Sight::Armed => {
