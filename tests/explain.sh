@@ -107,6 +107,16 @@ import json
 c, = json.load(open("said"))["channels"]
 print(c["writer"], c["reader"], c["carried_bytes"] + c["kernel_bytes"], c["kernel_bytes_exact"])
 P
+# A reader that starts late finds a full ring, and what is handed back for it leaves a pipe that a fast writer keeps full.
+for i in 1 2 3 4 5; do
+  taskset -c 0 "$byway" run --private --explain=json --explain-to late$i -- \
+    sh -c "cat zeros | { sleep 0.1; exec $python -c 'import os
+while os.read(0, 65536): pass'; }"
+  is "a late reader" $? 0
+done
+is "late readers: carried again soon" "$(python3 -c 'import json
+all = [c for i in "12345" for c in json.load(open("late" + i))["channels"] if c["writer"] == "cat"]
+print(len(all), sum(c["kernel_bytes"] for c in all) < 26000000)')" "5 True"
 "$byway" run --explain=json -- true 2>err; has "json on standard error" "$(cat err)" '"schema": 1'
 "$byway" run --explain=nonsense -- true 2>err; is "bad --explain" $? 2
 "$byway" run --explain-to /nonexistent/x -- touch made 2>err; is "bad --explain-to" $? 2

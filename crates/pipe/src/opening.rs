@@ -37,6 +37,10 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     {
         return false;
     }
+    if !ch.is_socket() && !is_drained(me, ch, fd) {
+        policy::ask_later(&ch.writer);
+        return false;
+    }
     let Some(_taken) = lock::try_take(me, ch, t) else {
         return false;
     };
@@ -45,6 +49,20 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         lock::unlock(me, ch);
     }
     ok
+}
+
+/// Waits a little where the kernel lane holds more than a ring may begin with: a ring that was given back has left it
+/// larger, and a writer that is the faster one keeps it full. Its readers have enough meanwhile. Before the lock, which
+/// they need.
+fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    let mut p = lock::Patience::new();
+    while ch.lane(fd).held() > policy::ring_bytes(me) / 2 {
+        if p.turns() > 100 {
+            return false;
+        }
+        p.wait(me.cpus);
+    }
+    true
 }
 
 fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
