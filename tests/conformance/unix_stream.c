@@ -428,6 +428,39 @@ static void interrupted_writer(void) {
     sends(HOT / 4);
     TELL(takes, HOT / 4, 0);
 }
+/* A writer that sleeps most of the time, and signals all the time: what went in went in once. No call with SA_RESTART says EINTR. */
+static long takes_slowly(long n) {
+    struct timespec t = {0, 100000};
+    for (; n > 0; n -= PIECE) {
+        takes(PIECE);
+        nanosleep(&t, 0);
+    }
+    return 0;
+}
+static void writer_is_often_interrupted(void) {
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0}};
+    enum { ALL = 512 * PIECE };
+    meet();
+    for (int flags = 0; flags < 2; flags++) {
+        long cut = 0;
+        handle(SIGALRM, on, flags ? SA_RESTART : 0);
+        ask(takes_slowly, ALL);
+        IS(setitimer(ITIMER_REAL, &often, 0), 0);
+        for (long left = ALL, k; left > 0; left -= k) {
+            long n = left < 20000 ? left : 20000;
+            k = writes_long(n);
+            cut += k < n;
+            if (k >= 0) continue;
+            IS(errno, EINTR);
+            IS(flags, 0);
+            k = 0;
+        }
+        IS(setitimer(ITIMER_REAL, &never, 0), 0);
+        answer();
+        CHECK(flags || cut || is_tcp(), "no call was cut");
+        TELL(finds, 0, 0);
+    }
+}
 /* A handler that writes to and reads from the connection of the call that it interrupts. */
 static void in_handler(int s) {
     hits++;
@@ -542,5 +575,5 @@ static void before_accept(void) {
     }
 }
 UNIX_MAIN(T(every_call), T(duplex), T(each_size), T(nothing), T(many_buffers), T(several_writers), T(several_of_each),
-          T(by_turns), T(bad_buffers), T(names), T(interrupted_reader), T(interrupted_writer), T(handler_writes),
+          T(by_turns), T(bad_buffers), T(names), T(interrupted_reader), T(interrupted_writer), T(writer_is_often_interrupted), T(handler_writes),
           T(handler_jumps), T(cancelled), T(reader_lags), T(before_accept))

@@ -31,6 +31,8 @@ pub struct Caller {
     pub resign: bool,
     /// Whether the process may read another's memory by system call.
     pub pull: fn() -> bool,
+    /// Whether its sleep on a word ends by a handler as write(2) does.
+    pub restarts: fn() -> bool,
     /// Whether nobody but this process has the FIFO with this device and inode. A holder says no.
     pub abandoned: fn(u64, u64) -> bool,
     /// Whether the process may have learned something from others since this was last asked.
@@ -56,6 +58,7 @@ impl Caller {
             message: 0,
             resign: false,
             pull: || false,
+            restarts: || false,
             abandoned: |_, _| false,
             heard: || true,
             access: |_, _, _| true,

@@ -142,12 +142,6 @@ pub fn is_bulk(w: &Line<WriterSide>, n: usize) -> bool {
     w.0.worth.load(Relaxed) >= 1 << 10 && bytes > writes.saturating_mul(n as u64)
 }
 
-/// Whether a ring that is full again and again, of a writer that does not sleep for room, is left for good: writes of `n` bytes are
-/// long.
-pub fn is_often_full(w: &Line<WriterSide>, n: usize) -> bool {
-    n > PIPE_BUF && w.0.worth.load(Relaxed) >= 1 << 12
-}
-
 /// To ask was dear, and somebody is: after twice as many as before.
 pub fn ask_rarely(w: &Line<WriterSide>) {
     let worth = w.0.worth.load(Relaxed).saturating_mul(2);

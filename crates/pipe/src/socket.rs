@@ -21,7 +21,7 @@ use crate::{Caller, lock, opening, peer, policy, tcp};
 use byway_mem::participants;
 use byway_sys::errno::EAGAIN;
 use byway_sys::socket::MSG_NOSIGNAL;
-use byway_sys::{file, process, socket};
+use byway_sys::{file, futex, process, socket};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Turns in which an opener waits for a reader on its way out.
@@ -164,12 +164,12 @@ pub fn sleeps_on(me: &Caller, ch: &Channel, fd: usize, was: u64, spans: u64) -> 
 /// A reader that saw the tail `t`, in which a writer sleeps for room: wakes it, if enough of the ring is free.
 pub(crate) fn let_write(ch: &Channel, t: Tail, r: u64, ring: Ring) {
     if t.wide(r) - r <= ring.bytes() / 2 && ends_sleep(ch) {
-        process::wake_on(ch.head_address());
+        futex::wake_on(ch.head_address());
     }
 }
 
 /// No writer counts as asleep for room any more. False: none did.
-fn ends_sleep(ch: &Channel) -> bool {
+pub fn ends_sleep(ch: &Channel) -> bool {
     let mut t = ch.tail();
     while !t.closed() && t.kernel_writers() > 0 {
         match ch.cas_tail(t, t.kernel_writer_gone()) {
@@ -232,7 +232,7 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
         tcp::closes(me, ch, |writes| end(me, ch, fd, writes));
     }
     if ends_sleep(ch) {
-        process::wake_on(ch.head_address());
+        futex::wake_on(ch.head_address());
     }
     closed(me, ch, pos);
     true

@@ -21,6 +21,7 @@ use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::pass_through;
 use byway_pipe::read::Armed;
 use byway_sys::errno::EAGAIN;
+use byway_sys::futex::Sleep;
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -50,14 +51,29 @@ pub struct Frame {
     pub flags: usize,
     /// Of one that sleeps in steps (pins.rs).
     pub pin: usize,
-    /// Of one that sleeps for room: where the head was, and for how many spans.
-    pub room: [u64; 2],
+    pub room: Room,
     /// Of one with MSG_WAITALL.
     pub all: wait_all::State,
     /// Of one with many messages.
     pub many: messages::Many,
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
+}
+
+/// Of a write that sleeps for room.
+pub struct Room {
+    /// Where the head was.
+    pub was: u64,
+    pub spans: u64,
+    pub sleep: Sleep,
+}
+
+impl Room {
+    pub const NONE: Room = Room {
+        was: 0,
+        spans: 0,
+        sleep: Sleep::NONE,
+    };
 }
 
 const _: () = assert!(core::mem::offset_of!(Frame, result) == 56);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
-use crate::entry::{DONE, Frame, RUN, THEN};
+use crate::entry::{DONE, Frame, RUN, Room, THEN};
 use crate::{access, attach, fdtable, message, pins, sendfile, sets, tls, wait_all, watched};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
@@ -15,11 +15,11 @@ use byway_pipe::{
     Caller, Step, biased_lock, fast_path, handback, pass_through, read, socket, spiller, wait,
     write,
 };
-use byway_sys::errno::{EAGAIN, ECONNRESET, EPIPE, Ret, failed};
-use byway_sys::file;
+use byway_sys::errno::{EAGAIN, ECONNRESET, EINTR, EPIPE, Ret, failed};
 use byway_sys::signal::Enders;
 use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITALL, take_error};
 use byway_sys::syscall::nr;
+use byway_sys::{file, futex};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
 use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
@@ -72,6 +72,7 @@ pub fn me() -> Option<Caller> {
         has_barriers: KEEPS.load(Relaxed),
         resign: true,
         pull: may_pull,
+        restarts: futex::may_sleep,
         heard: || {
             let heard = &crate::entry::HEARD;
             heard.load(Relaxed) && heard.swap(false, Relaxed)
@@ -398,7 +399,7 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
         }
         Step::WaitPartial => poll(f),
         Step::WaitForRoom(was) => {
-            f.room = [was, 0];
+            f.room = Room { was, ..Room::NONE };
             sleep_for_room(f, ch)
         }
     }
@@ -408,12 +409,14 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
 fn sleep_for_room(f: &mut Frame, ch: &Channel) -> u32 {
     const FUTEX_WAIT: usize = 0;
     static SPAN: [i64; 2] = [0, socket::SPAN_NS];
-    let (word, time) = (
-        ch.head_address().as_ptr() as usize,
-        &raw const SPAN as usize,
-    );
-    let was = f.room[0] as u32 as usize;
-    f.sub = [nr::FUTEX, word, FUTEX_WAIT, was, time, 0, 0];
+    let (word, was) = (ch.head_address(), f.room.was as u32);
+    f.sub = match futex::may_sleep() {
+        true => f.room.sleep.call(word, was, socket::SPAN_NS),
+        false => {
+            let (word, time) = (word.as_ptr() as usize, &raw const SPAN as usize);
+            [nr::FUTEX, word, FUTEX_WAIT, was as usize, time, 0, 0]
+        }
+    };
     f.kind = ROOM;
     sleeps(f)
 }
@@ -505,8 +508,12 @@ fn goes_on(f: &mut Frame) -> u32 {
         wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
         sendfile::COUNTED | sendfile::UNCOUNTED => sendfile::goes_on(f, ch),
         ROOM => {
-            f.room[1] += 1;
-            match socket::sleeps_on(&me, ch, f.fd, f.room[0], f.room[1]) {
+            if ret == EINTR && f.sub[0] == nr::FUTEX_WAITV {
+                socket::ends_sleep(ch);
+                return finished(f, if f.done > 0 { f.done as Ret } else { EINTR });
+            }
+            f.room.spans += 1;
+            match socket::sleeps_on(&me, ch, f.fd, f.room.was, f.room.spans) {
                 true => sleep_for_room(f, ch),
                 false => go_write(f, &me, ch),
             }

@@ -17,6 +17,7 @@ pub const EINVAL: Ret = -22;
 pub const EMFILE: Ret = -24;
 pub const EPIPE: Ret = -32;
 pub const ENOSYS: Ret = -38;
+pub const ETIMEDOUT: Ret = -110;
 pub const ENOPROTOOPT: Ret = -92;
 pub const EINPROGRESS: Ret = -115;
 pub const ECONNRESET: Ret = -104;

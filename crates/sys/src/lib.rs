@@ -11,6 +11,7 @@ pub mod clock;
 pub mod diag;
 pub mod errno;
 pub mod file;
+pub mod futex;
 pub mod group;
 #[cfg(miri)]
 mod interpreter;

@@ -6,7 +6,6 @@ use crate::errno::{ESRCH, failed};
 use crate::file;
 use crate::path::Path;
 use crate::syscall::{call3, call6, nr};
-use core::sync::atomic::AtomicU64;
 
 /// The kernel's thread id.
 pub fn gettid() -> u32 {
@@ -183,20 +182,6 @@ pub fn name() -> [u64; 2] {
     // SAFETY: the kernel writes at most 16 bytes there.
     unsafe { call3(nr::PRCTL, PR_GET_NAME, n.as_mut_ptr() as usize, 0) };
     n
-}
-
-/// Wakes who sleeps on `word`.
-pub fn wake_on(word: &AtomicU64) {
-    const FUTEX_WAKE: usize = 1;
-    // SAFETY: the word outlives the call.
-    unsafe {
-        call3(
-            nr::FUTEX,
-            word.as_ptr() as usize,
-            FUTEX_WAKE,
-            i32::MAX as usize,
-        )
-    };
 }
 
 /// Whether others of the same user may look into this process.

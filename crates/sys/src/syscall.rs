@@ -100,6 +100,7 @@ pub mod nr {
     pub const PIDFD_OPEN: usize = 434;
     pub const FSTATFS: usize = 138;
     pub const FUTEX: usize = 202;
+    pub const FUTEX_WAITV: usize = 449;
     pub const SCHED_GETSCHEDULER: usize = 145;
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const GETDENTS64: usize = 217;

@@ -333,13 +333,9 @@ impl<'a> Locked<'a, '_> {
         let (me, ch, t) = (self.me, self.ch, see.t);
         // A writer that sleeps more often than on the kernel's buffer, which is larger, has nothing of a ring.
         let never = self.w.want as u64 > see.cap;
-        // A handler without SA_RESTART ends the call: only a sleep in it can know.
-        let may = me.spin && me.enders == Enders::None;
-        if never || !may || t.kernel_writers() > 0 || ch.lane(self.fd).is_nonblocking() {
-            // What went through the ring is copied once more.
-            if ch.is_tcp() && policy::is_often_full(&ch.writer, self.w.want) {
-                ch.keep_closed();
-            }
+        // A handler without SA_RESTART ends the call.
+        let may_end = || me.spin && me.enders == Enders::None || (me.restarts)();
+        if never || t.kernel_writers() > 0 || !wait::may_sleep(me, self.fd) || !may_end() {
             policy::open_later(ch, Reason::Full);
             return self.to_kernel(Reason::Full);
         }
