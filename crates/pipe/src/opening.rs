@@ -37,8 +37,11 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     {
         return false;
     }
-    if !ch.is_socket() && !is_drained(me, ch, fd) {
-        policy::ask_later(&ch.writer);
+    if !is_drained(me, ch, fd) {
+        match ch.is_tcp() {
+            true => policy::ask_rarely(&ch.writer),
+            false => policy::ask_later(&ch.writer),
+        }
         return false;
     }
     let Some(_taken) = lock::try_take(me, ch, t) else {
@@ -55,6 +58,9 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
 /// larger, and a writer that is the faster one keeps it full. Its readers have enough meanwhile. Before the lock, which
 /// they need.
 fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    if ch.is_socket() {
+        return socket::is_drained(me, ch, fd);
+    }
     let mut p = lock::Patience::new();
     while ch.lane(fd).held() > policy::ring_bytes(me) / 2 {
         if p.turns() > 100 {

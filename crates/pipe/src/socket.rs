@@ -17,7 +17,7 @@ use crate::lane::Lane;
 use crate::reason::Reason;
 use crate::ring::{CLUSTER, Ring, SMALLEST};
 use crate::word::Tail;
-use crate::{Caller, lock, opening, peer, policy, tcp};
+use crate::{Caller, lock, opening, peer, policy, tcp, wait};
 use byway_mem::participants;
 use byway_sys::errno::EAGAIN;
 use byway_sys::socket::MSG_NOSIGNAL;
@@ -90,6 +90,35 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
     ch.opens_behind(m, r, 0);
     ch.writer.0.forget_native();
     true
+}
+
+/// Waits a little where the lane has more than a ring may begin behind: a writer that is faster than its reader keeps it
+/// full. The reader has enough meanwhile. Not for one that takes nothing, and not by a writer that may not sleep: it has
+/// others to serve.
+pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    const TURNS: u32 = 32;
+    const TURN_US: u64 = 50;
+    let queued = || match ch.is_tcp() {
+        true => tcp::in_lane(fd).map_or(u32::MAX, |(held, _)| held) as usize,
+        false => socket::unread(fd),
+    };
+    let most = match ch.is_tcp() {
+        true => TCP_CHUNK as usize,
+        false => socket::send_buffer(fd) / FULL,
+    };
+    let mut before = queued();
+    if before <= most || !wait::may_sleep(me, fd) {
+        return before <= most;
+    }
+    for _ in 0..TURNS {
+        process::nap(TURN_US);
+        match queued() {
+            now if now <= most => return true,
+            now if now >= before => return false,
+            now => before = now,
+        }
+    }
+    false
 }
 
 /// Bytes that the lane has when no reader is on its way out with them; `None`: too many, or that is not to be known now.

@@ -50,14 +50,21 @@ pub(crate) fn peer(fd: usize) -> Option<u64> {
 /// Under the writers' lock, before the ring opens: how many bytes the lane has, or more; remembers what was ever written.
 /// `None`: the kernel does not say.
 pub(crate) fn held(ch: &Channel, fd: usize) -> Option<u32> {
+    let (held, written) = in_lane(fd)?;
+    ch.facts.0.size.store(written, Relaxed);
+    Some(held)
+}
+
+/// How many bytes the lane has, or more, and how many were ever written, modulo 2^32.
+pub(crate) fn in_lane(fd: usize) -> Option<(u32, u32)> {
     let diag = Diag::open()?;
     // Bytes that come between the two count as not read.
     let received = far(fd, &diag)?.received;
     let unread = far(fd, &diag)?.unread;
     let written = tcp::written(fd)?;
-    ch.facts.0.size.store(written as u32, Relaxed);
     let read = received.saturating_sub(u64::from(unread));
-    u32::try_from(written.checked_sub(read)?).ok()
+    let held = u32::try_from(written.checked_sub(read)?).ok()?;
+    Some((held, written as u32))
 }
 
 /// The ring opens; `fd` is of the end that writes. What waits in its send queue goes.
