@@ -1,6 +1,6 @@
 #!/bin/sh
-# Packs what was built for Debian and its like, into OUT: `byway` (the program, manual pages, completions) and
-# `libbyway-dev` (the C header, the libraries, pkg-config, manual pages); the Makefile calls it.
+# Packs what was built for Debian and its like, into OUT: `byway` (the program, manual pages, completions), `libbyway0`
+# (the shared library of C) and `libbyway-dev` (header, static library, pkg-config, manual pages); the Makefile calls it.
 # Invariant: the files are those of `make install`, at the places that Debian has for them; the same commit and the same
 # build make the same bytes. It needs dpkg-deb and binutils, and no right of root's.
 # Not here: the build (make build), a check of the packages (tests/deb.sh).
@@ -27,19 +27,21 @@ find byway/usr/share/man -type f -exec gzip -9n {} +
 strip --strip-unneeded byway/usr/bin/byway byway/usr/lib/libbyway.so.0
 [ ! -e byway/usr/lib/byway/byway-mimalloc ] || strip --strip-unneeded byway/usr/lib/byway/byway-mimalloc
 
-# The files of the second package.
-mkdir -p libbyway-dev/usr/lib libbyway-dev/usr/share/man
+# The files of the packages for C programs. The program links no library of these.
+mkdir -p libbyway0/usr/lib libbyway-dev/usr/lib libbyway-dev/usr/share/man
+mv byway/usr/lib/libbyway.so.0 libbyway0/usr/lib/
 mv byway/usr/include libbyway-dev/usr/
 mv byway/usr/lib/libbyway.* byway/usr/lib/pkgconfig libbyway-dev/usr/lib/
 mv byway/usr/share/man/man3 libbyway-dev/usr/share/man/
 
-# The C library that the newest function of these programs is from.
-glibc() {
+# What the programs and libraries of a package need: the C library that their newest function is from, and libgcc.
+needs() {
   # shellcheck disable=SC2046
-  objdump -T $(find "$1" -type f \( -perm -100 -o -name '*.so.0' \)) | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -n 1
+  newest=$(objdump -T $(find "$1" -type f -perm -100) | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -n 1)
+  echo "libc6 (>= $newest), libgcc-s1"
 }
 
-pack() { # name, section, what it is, more of it
+pack() { # name, section, what it depends on, what it is, more of it
   mkdir -p "$1/DEBIAN" "$1/usr/share/doc/$1"
   {
     printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\nFiles: *\n'
@@ -50,30 +52,35 @@ pack() { # name, section, what it is, more of it
   gzip -9nc "$top/CHANGELOG.md" >"$1/usr/share/doc/$1/changelog.gz"
   size=$(du -sk "$1/usr" | cut -f 1)
   (cd "$1" && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums)
-  # Programs that were linked with the library find it by the loader's cache.
-  [ ! -e "$1/usr/lib/libbyway.so.0" ] || echo 'activate-noawait ldconfig' >"$1/DEBIAN/triggers"
+  if [ -e "$1/usr/lib/libbyway.so.0" ]; then
+    # Programs that were linked with the library find it by the loader's cache, their packages' needs by `shlibs`.
+    echo 'activate-noawait ldconfig' >"$1/DEBIAN/triggers"
+    echo "libbyway 0 $1 (>= $version)" >"$1/DEBIAN/shlibs"
+  fi
   cat >"$1/DEBIAN/control" <<CONTROL
 Package: $1
 Version: $version
 Architecture: amd64
 Maintainer: ${MAINTAINER:-The Byway authors <byway@localhost>}
 Installed-Size: $size
-Depends: libc6 (>= $(glibc "$1")), libgcc-s1
+Depends: $3
 Section: $2
 Priority: optional
-Description: $3
-$4
+Description: $4
+$5
 CONTROL
   dpkg-deb --root-owner-group --build "$1" "$out/$1_${version}_amd64.deb" >/dev/null
   echo "$out/$1_${version}_amd64.deb"
 }
 
-pack byway utils 'pipes of unmodified programs, through shared memory' \
+pack byway utils "$(needs byway)" 'pipes of unmodified programs, through shared memory' \
 ' "byway run -- COMMAND" runs a command, and all that it starts, with the bytes
  of its pipes, FIFOs and UNIX stream sockets carried through shared memory.
  The programs stay as they are; no root, no daemon, no kernel module. What
  cannot be carried is left to the kernel. With a benchmark lab.'
-pack libbyway-dev libdevel 'pipes through shared memory, for C programs' \
-' The header, the static and the shared library, and the manual pages for
- programs that use the pipes of byway directly. The shared library is in this
- package: what is linked with it needs it to run.'
+pack libbyway0 libs "$(needs libbyway0)" 'pipes through shared memory, for C programs: the library' \
+' The shared library of programs that use the pipes of byway directly. The
+ program byway does not need it.'
+pack libbyway-dev libdevel "libbyway0 (= $version), libc6-dev" 'pipes through shared memory, for C programs: development' \
+' The header, the static library and the manual pages, to build programs that
+ use the pipes of byway directly.'
