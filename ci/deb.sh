@@ -1,9 +1,9 @@
 #!/bin/sh
 # Packs what was built for Debian and its like, into OUT: `byway` (the program, manual pages, completions), `libbyway0`
-# (the shared library of C) and `libbyway-dev` (header, static library, pkg-config, manual pages); the Makefile calls it.
+# (the shared library of C) and `libbyway-dev` (its header, static library, pkg-config, pages); the Makefile calls it.
 # Invariant: the files are those of `make install`, at the places that Debian has for them; the same commit and the same
 # build make the same bytes. It needs dpkg-deb and binutils, and no right of root's.
-# Not here: the build (make build), a check of the packages (tests/deb.sh).
+# Not here: the build (make build), a check of the packages (tests/deb.sh), of an installation (tests/debian.sh).
 set -eu
 cd "$(dirname "$0")/.."
 command -v dpkg-deb >/dev/null || { echo "deb: dpkg-deb is missing: this wants Debian or its like; try make install" >&2; exit 2; }
