@@ -43,7 +43,7 @@ fi
 left "all"
 
 # The original tools, the quickest cases: those that are here have both rows, the others are named with their package.
-tools="nptcp-1 iperf3-32k wrk-8 netperf-tcp_rr"
+tools="nptcp-1 iperf3-32k sockperf-tcp wrk-8 netperf-tcp_rr"
 # shellcheck disable=SC2086
 if "$limit" 120 "$byway" bench originals --quick --runs 1 --json record $tools >out 2>err; then
   is "originals: rows" "$(python3 -c 'import json, sys
