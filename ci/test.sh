@@ -9,7 +9,9 @@ step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$
 # The model needs one CPU and nothing of ours: it runs while the compiler does.
 model=$(mktemp)
 setsid ci/model.sh >"$model" 2>&1 & aside=$!
-trap 'rm -f "$model"; kill -- -$aside 2>/dev/null || true' EXIT
+# The plain results of the pipelines, which all of the runs of equivalence.sh are compared with.
+EQ_WORK=$(mktemp -d); export EQ_WORK
+trap 'rm -rf "$model" "$EQ_WORK"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
 step ci/links.py
 step cargo fmt --all --check
@@ -20,7 +22,7 @@ step ci/semver.sh
 step cargo test --profile tests --workspace --quiet
 step cargo test --profile tests --package byway --features tokio --doc --quiet
 step cargo test --profile tests --package byway --features tokio --test tokio --quiet
-[ "$(cargo run --release --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
+[ "$(cargo run --profile tests --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
 # The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
 step cargo test --profile tests --package byway-mem --features crash --quiet
 step cargo test --package byway-mem --features crash --quiet

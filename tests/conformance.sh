@@ -38,13 +38,14 @@ for name in static_cat fifo_static; do
   rm -f "$out/$name"
   cc -O2 -Wall -static -o "$out/$name" tests/conformance/$name.c 2>/dev/null || echo "skipped: no static libc, the cases with $name are left out"
 done
+cargo build --quiet --profile unwind --package byway-fifo-tests & rust=$!
 names=
 for c in tests/conformance/*.c; do
   name=$(basename "$c" .c); case $name in static_cat | fifo_static) continue ;; esac
-  cc -O2 -Wall -pthread -o "$out/$name" "$c" || exit 1
+  cc -O2 -Wall -pthread -o "$out/$name" "$c" || { wait; exit 1; }
   names="$names $name"
 done
-cargo build --quiet --profile unwind --package byway-fifo-tests || exit 1
+wait $rust || exit 1
 cp "${CARGO_TARGET_DIR:-target}/unwind/fifo_rust" "$out" || exit 1
 names="$names fifo_rust"
 sleepers="asleep epoll_edges epoll_idle epoll_pool epoll_sets epoll_stream epoll_wait poll_stream poll_wait pass_through pass_through_sandbox pass_through_step splice_mix udp_epoll udp_random unix_kill unix_leave unix_wait_all unix_watched"
