@@ -13,6 +13,15 @@ flags=(-Wall -Wextra -Werror -O1)
 shared=$(pkg-config --cflags --libs byway) static="$(pkg-config --cflags byway) $root/lib/libbyway.a $(pkg-config --static --libs-only-l byway | sed 's/-lbyway//')"
 export LD_LIBRARY_PATH=$root/lib
 
+# Below a PREFIX of one's own the program finds the library as the page says, by the line that is in it.
+own=$work/mine; make -s install PREFIX="$own" BUILT="$built" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+hint=$(man -M "$own/share/man" 3 byway 2>/dev/null | col -b | sed -n 's/^[[:space:]]*\(-Wl,-rpath,.*\)/\1/p'); has "the page's hint" "$hint" '$(pkg-config'
+(
+  unset LD_LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR; export PKG_CONFIG_PATH=$own/lib/pkgconfig
+  eval "cc examples/c/bytes.c -o '$work/bytes-own' \$(pkg-config --cflags --libs byway) $hint" && "$work/bytes-own"
+) >"$work/out" 2>&1; is "an example, from a PREFIX of one's own" "$(tail -n 1 "$work/out")" "1000 lines"
+make -s uninstall PREFIX="$own" BUILT="$built"; is "nothing is left of it" "$(ls "$own" 2>&1)" "$(ls "$work/nosuch" 2>&1 | sed "s|nosuch|mine|")"
+
 # One version: the workspace's, Python's, the header's, the manual's.
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 is "a version" "$(grep -cx '[0-9]*\.[0-9]*\.[0-9]*' <<<"$version")" 1
