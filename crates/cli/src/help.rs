@@ -18,7 +18,7 @@ const TOPICS: [(&str, &str, &str); 6] = [
     ),
     (
         "sockets",
-        "UNIX stream sockets",
+        "UNIX stream sockets, TCP and UDP on one host",
         include_str!("../../../docs/help/sockets.md"),
     ),
     (
