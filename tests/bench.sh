@@ -102,6 +102,8 @@ seq 200000 >text; "$byway" pair-worker give "$PWD/text" | cmp - text; is "what i
 "$byway" bench fifo 64x100 --width 100 --json hundred.json >out 2>err; is "fifo as it is" $? 0
 is "fifo as it is: runs" "$(python3 -c 'import json; print(min(r["n"] for r in json.load(open("hundred.json"))["results"]) >= 100)')" True
 "$byway" bench fifo 64x100 --time 0.1 >out 2>err; is "fifo in no time" $? 0; has "fifo in no time" "$(cat out)" "note: means of fewer than 100 runs"
+"$byway" bench fifo 64x100 --time 0.1 --quiet >out 2>err; is "--quiet" "$? $(cat err)" "0 "
+has "--quiet: the table" "$(cat out)" "4096B"; is "--quiet: the table alone" "$(grep -cE '^(note|warning|ended|harness):' out)" 0
 
 # Comparing. The same record is no regression; one made three times as slow is. What is compared has the measured medians,
 # but rounds of a steady machine: on one that is not, three times as slow can be chance, and is then no regression.

@@ -80,12 +80,15 @@ for mode in 664 646 666; do
   chmod $mode "$file"; is "mode $mode" "$(limit 2>err)" $((128 << 20))
   is "mode $mode" "$(cat err)" "byway: $file: not obeyed: others can write it; chmod go-w it"
 done
+is "mode 666: --quiet" "$("$byway" run --quiet -- echo ran 2>&1)" ran
 has "mode 666: shown" "$("$byway" config)" "$file: not obeyed: others can write it"
 chmod 644 "$file"; is "mode 644" "$(limit)" $((64 << 20))
 if [ "$(id -u)" = 0 ]; then
   chown 12345 "$file"; is "another's file" "$(limit 2>err)" $((128 << 20)); has "another's file" "$(cat err)" "its owner is user 12345"
   chown 0 "$file"
 fi
+config 'quiet = true\n'; is "quiet: nothing is carried" "$(BYWAY_CACHE=/proc/none "$byway" run -- echo ran 2>&1)" ran
+has "--quiet=false: nothing is carried" "$(BYWAY_CACHE=/proc/none "$byway" run --quiet=false -- echo ran 2>&1)" "nothing is carried: "
 rm "$file"; mkfifo "$file"; is "a FIFO" "$(timeout 10 "$byway" run -- echo ran 2>err)" ran; has "a FIFO" "$(cat err)" "no regular file"
 rm "$file"; mkdir "$file"; is "a folder" "$("$byway" run -- echo ran 2>err)" ran; has "a folder" "$(cat err)" "no regular file"
 rmdir "$file"; : >"$file"; is "an empty file" "$(limit 2>err) $(cat err)" "$((128 << 20)) "

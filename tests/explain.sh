@@ -17,6 +17,8 @@ explained sh -c 'cat zeros | wc -c'
 has "carried" "$(head -n 1 said)" "1 of 1 pipe carried, "
 has "carried" "$said" "cat -> wc  "
 is "carried + kernel = what was written" "$(awk '/bytes carried/ { print $4 + ($8 == "by" ? $7 : 0) }' said)" 52428800
+short() { "$byway" run --private "$1" -- sh -c 'cat zeros | wc -c' 2>&1 >out | head -n 1 | cut -d, -f 1; }
+is "-v is --explain" "$(short -v)" "$(short --explain)"
 explained sh -c 'seq 10 | cat'
 is "of little" "$(tail -n 1 said)" "seq -> cat: under 64 KiB"
 explained sh -c 'for i in 1 2 3; do seq 10 | cat; done'

@@ -25,11 +25,14 @@ const COLUMNS: usize = 80 - "byway: ".len();
 #[derive(Args, Default)]
 pub struct Wanted {
     /// Say on standard error at the end what was carried, and why not all
-    #[arg(long, value_name = "text|json|none", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
+    #[arg(short = 'v', long, value_name = "text|json|none", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
     explain: Option<How>,
     /// Write that to FILE instead (with --explain=json: one JSON document)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     explain_to: Option<PathBuf>,
+    /// Do not say that nothing is carried, or that a file is not obeyed
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    quiet: Option<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -49,6 +52,11 @@ impl Wanted {
     /// Whether what is told goes to standard error, as text.
     pub fn is_on_stderr(&self) -> bool {
         self.explain == Some(How::Text) && self.explain_to.is_none()
+    }
+
+    /// Whether only what was asked for is told.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet == Some(true)
     }
 
     /// Whether the file could be written.

@@ -155,6 +155,9 @@ struct Demo {
     /// table to standard error
     #[arg(long, value_name = "FILE", verbatim_doc_comment, value_hint = ValueHint::FilePath)]
     json: Option<PathBuf>,
+    /// The table alone: no progress, no notes and warnings
+    #[arg(short, long)]
+    quiet: bool,
     /// Only these cases, such as `wc` or `cat-4@1cpu`; all if none is given
     cases: Vec<String>,
 }
@@ -295,7 +298,7 @@ pub fn main() -> i32 {
         "run" => run(words),
         "demo" => {
             let d: Demo = told(words);
-            bench::demo(d.size, d.runs, d.json, d.cases)
+            bench::demo(d.size, d.runs, d.json, d.quiet, d.cases)
         }
         "bench" => match told(words) {
             Bench {
@@ -374,7 +377,12 @@ fn completed(words: &ArgMatches) -> Result<Run, i32> {
         tell(&why);
         2
     };
-    let refused = |path: &Path, why: &str| tell(&format!("{}: not obeyed: {why}", path.display()));
+    let is_quiet = words.get_one::<bool>("quiet") == Some(&true);
+    let refused = |path: &Path, why: &str| {
+        if !is_quiet {
+            tell(&format!("{}: not obeyed: {why}", path.display()));
+        }
+    };
     let line = std::env::args_os().collect();
     let all = file::with_files(files, &run_words(), words, line, refused).map_err(fails)?;
     let Some(all) = all else {

@@ -54,7 +54,8 @@ pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsStr
     carried.unwrap_or_else(|why| {
         explain.tell_nothing(why.text());
         // What somebody must mend is said, and to whoever is there to read it.
-        if let (Why::Broken(text), false) = (&why, explain.is_on_stderr()) {
+        let is_told = explain.is_on_stderr() || explain.is_quiet();
+        if let (Why::Broken(text), false) = (&why, is_told) {
             tell(&format!("nothing is carried: {text}"));
         }
         plain(command)

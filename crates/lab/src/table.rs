@@ -112,9 +112,15 @@ pub fn footer(r: &Record) -> Vec<String> {
     for w in &r.warnings {
         lines.extend(wrapped("warning:", &format!("{}: {}", w.text, w.remedy)));
     }
-    for f in &r.faults {
-        lines.extend(wrapped("WRONG:", f));
-    }
+    lines.extend(faults(r));
+    lines
+}
+
+/// The lines of the footer that no table may be without: what went wrong, and that it is not all.
+pub fn faults(r: &Record) -> Vec<String> {
+    let mut lines: Vec<_> = (r.faults.iter())
+        .flat_map(|f| wrapped("WRONG:", f))
+        .collect();
     if r.partial {
         let text = "interrupted: this is what was complete, and the record says that it is partial";
         lines.extend(wrapped("PARTIAL:", text));

@@ -56,6 +56,9 @@ pub struct Wanted {
     pub baseline: Option<String>,
     #[command(flatten)]
     pub gate: Gate,
+    /// The tables alone: no progress, no notes and warnings
+    #[arg(short, long)]
+    pub quiet: bool,
     /// Only these cases; all if none is given
     pub cases: Vec<String>,
 }

@@ -98,10 +98,11 @@ fn one(w: &Wanted, make: impl FnOnce(&Wanted) -> Made) -> i32 {
 }
 
 /// `byway demo`: the pipelines, so many counted runs of each.
-pub fn demo(size: u64, runs: u16, json: Option<PathBuf>, cases: Vec<String>) -> i32 {
+pub fn demo(size: u64, runs: u16, json: Option<PathBuf>, quiet: bool, cases: Vec<String>) -> i32 {
     let wanted = Wanted {
         runs: Some(runs),
         json,
+        quiet,
         cases,
         ..Wanted::default()
     };

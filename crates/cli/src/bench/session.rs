@@ -45,7 +45,11 @@ pub fn run(workload: &mut dyn Workload, w: &Wanted) -> Result<Done, String> {
         baseline::ready(name, workload.name())?;
     }
     let record = measure(workload, w, &say)?;
-    table::footer(&record).iter().for_each(|l| say(l));
+    let footer = match w.quiet {
+        true => table::faults(&record),
+        false => table::footer(&record),
+    };
+    footer.iter().for_each(|l| say(l));
     if let Some(to) = &w.json {
         written(record.write(to), to, "--json")?;
     }
@@ -95,7 +99,10 @@ pub fn measure(
         true => Duration::from_secs(86_400),
         false => limits.time,
     };
-    let bar = ProgressBar::new(STEPS as u64);
+    let bar = match w.quiet {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(STEPS as u64),
+    };
     let style = ProgressStyle::with_template("{wide_bar} {percent} % {msg}");
     bar.set_style(style.map_err(|e| e.to_string())?);
     bar.set_message("getting ready");
