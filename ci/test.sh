@@ -56,6 +56,7 @@ for what in cache groups limits memory programs spaces stack start terminal tool
   step python3 "tests/harm/$what.py" "$byway"
 done
 step tests/run.sh "$byway"
+step tests/readme.sh "$byway"
 step tests/explain.sh "$byway"
 step tests/config.sh "$byway"
 step tests/tcp.sh "$byway"
