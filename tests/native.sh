@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The native library as C and C++ get it: header, shared and static library, pkg-config file, manual pages, examples; and an
-# unmodified program at the other end of a FIFO.      usage: native.sh BYWAY [EXAMPLES]
+# unmodified program at the other end of a FIFO.      usage: native.sh BYWAY
 set -u
 . "$(dirname "$0")/says.sh"
 cd "$(dirname "$0")/.."
 byway=$(realpath "$1") built=$(dirname "$(realpath "$1")") here=$PWD
+[ -x "$built/examples/end" ] || { echo "native: no examples in $built; try: cargo build --release --package byway --examples" >&2; exit 2; }
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 make -s install DESTDIR="$work/root" PREFIX=/usr BUILT="$built" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 root=$work/root/usr

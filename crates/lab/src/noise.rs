@@ -327,7 +327,11 @@ fn wide(r: &Record, add: Add) {
             "so few rounds that an interval covers less than 95 %: {}",
             some(&few)
         );
-        add(Kind::Few, text, "give more --time, or leave out --quick");
+        add(
+            Kind::Few,
+            text,
+            "give more --runs or --time, or leave out --quick",
+        );
     }
 }
 
