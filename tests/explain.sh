@@ -65,6 +65,16 @@ P
 explained sh -c "cat zeros | $python splices.py"
 has "spliced" "$said" "python3 uses splice or the like"
 is "spliced: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
+# A size that a program sets is no reason to hand back for good.
+cat >sizes.py <<'P'
+import fcntl, os
+for k in range(100): os.read(0, 4096)
+assert fcntl.fcntl(0, 1031, 1 << 20) == 1 << 20
+while os.read(0, 65536): pass
+assert fcntl.fcntl(0, 1032) == 1 << 20
+P
+explained sh -c "cat zeros | $python sizes.py"
+is "a size: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 10000000) }' said)" 1
 # xargs only asks which descriptors are open: no reason to hand back, and none is told.
 explained sh -c 'seq 100 | xargs -n 50 echo | cat'
 hasnt "asked by xargs" "$said" "polls its pipes"

@@ -11,7 +11,7 @@ use byway_sys::file::{self, F_GETPIPE_SZ, Ident};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// What a new pipe of the kernel's holds, where it does not say.
-const KERNEL: usize = 65536;
+pub(crate) const KERNEL: usize = 65536;
 
 /// The two channels of a connection of stream sockets, `one` and `other`, whose send buffers are the kernel's. False: it
 /// stays the kernel's.
@@ -83,7 +83,10 @@ pub fn born(
     let i = registry::claim(d, id.dev, id.ino)?;
     let ch = Channel::at(d, i)?;
     let size = file::fcntl(fd, F_GETPIPE_SZ, 0);
-    ch.reset(if size > 0 { size as usize } else { KERNEL });
+    ch.reset(KERNEL);
+    if size > 0 {
+        ch.is_of_size(size as usize);
+    }
     ch.facts.0.run.store(run, Relaxed);
     fill(ch);
     registry::publish(d, i, id.ino);

@@ -88,7 +88,7 @@ pub const ROWS: &[Row] = &[
     row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC, FIOSETOWN, SIOCSPGRP: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,
-        "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ, F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
+        "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ: the kernel's own, and the pipe is carried on with exactly that size, up to 4 MiB; F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SOCKET, "socket")], ALWAYS, "the kernel's own; a UDP socket may have an inbox (docs/sockets.md)"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,

@@ -56,6 +56,8 @@ pub struct Facts {
     pub passed: AtomicU8,
     /// How often `ring` doubles to be its lap.
     pub laps: AtomicU8,
+    /// 1: a program has set `size`, and the pipe holds exactly so much (size.rs).
+    pub sized: AtomicU8,
 }
 
 /// Written by readers' policy.
@@ -334,6 +336,7 @@ impl Channel {
         f.laps.store(0, Relaxed);
         f.lane.store(0, Relaxed);
         f.size.store(size as u32, Relaxed);
+        f.sized.store(0, Relaxed);
         f.promised.store(0, Relaxed);
         f.intent.store(0, Relaxed);
         f.left.store(0, Relaxed);

@@ -224,10 +224,22 @@ pub fn affordable(d: Domain, most: usize) -> usize {
 /// Of a ring's bytes: a pipe's size is a power of two, and takes the kernel lane's own bytes too.
 const GROWTH: usize = 2;
 
-/// Counts what the hand-back of a ring of `bytes` bytes may need.
-pub fn promise(d: Domain, ch: &Channel, bytes: usize) {
+/// What the hand-back of a ring of `bytes` bytes may need.
+pub fn growth(bytes: usize) -> usize {
+    GROWTH * bytes
+}
+
+/// Whether the kernel's pipe may be made `need` bytes large again, whatever other channels then ask for.
+pub fn is_affordable(d: Domain, need: usize) -> bool {
+    let (may, promised) = (&d.header().may_promise, &d.header().promised);
+    let may = may.load(Relaxed);
+    may == 0 || may.saturating_sub(promised.load(Relaxed)) >= need as u64
+}
+
+/// Counts that a hand-back may make the kernel's pipe `need` bytes large.
+pub fn promise(d: Domain, ch: &Channel, need: usize) {
     release(d, ch);
-    let need = (GROWTH * bytes) as u32;
+    let need = need as u32;
     // Killed in between: some of it stays counted.
     d.header().promised.fetch_add(need as u64, Relaxed);
     ch.facts.0.promised.store(need, Relaxed);

@@ -215,7 +215,7 @@ fn append(
     let Some(ring) = ch.ring(&me.domain) else {
         return false;
     };
-    let room = ring.cap(n, false).min(most);
+    let room = ring.cap(n).min(most);
     // The head of any time says too little room at most.
     let mut r = ch.writer.0.seen_r();
     let pos = t.wide(r);

@@ -142,7 +142,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
         t = now;
     }
     ch.facts.0.shrunk.store(0, Relaxed);
-    ch.facts.0.size.store(ch.lane(fd).size() as u32, Relaxed);
+    ch.is_of_size(ch.lane(fd).size());
     closed(me, ch, pos);
 }
 

@@ -51,6 +51,7 @@ pub mod restartable_copy;
 pub mod ring;
 pub mod rules;
 pub mod single_copy;
+pub mod size;
 pub mod socket;
 pub mod spiller;
 pub mod tcp;

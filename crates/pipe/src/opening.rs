@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::mode::Mode;
 use crate::reason::Reason;
 use crate::ring::{Ring, SLACK, SMALLEST};
-use crate::{Caller, clusters, lock, pass_through, policy, socket};
+use crate::{Caller, clusters, lock, pass_through, policy, size, socket};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Opens a closed channel if every holder takes part and nobody is in a native write. Called by a writer of
@@ -103,8 +103,9 @@ fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         return false;
     };
     let (held, asleep) = (tmp.held(), ch.tail().sleepers() > 0);
+    ch.looks_at_size(*tmp);
     clusters::release(me.domain, ch);
-    let Some(most) = promised(me, ch, &tmp) else {
+    let Some((most, need)) = promised(me, ch, &tmp) else {
         no_memory(ch);
         return false;
     };
@@ -116,7 +117,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         no_memory(ch);
         return false;
     };
-    clusters::promise(me.domain, ch, most);
+    clusters::promise(me.domain, ch, need);
     intend(ch, OPENING, held);
     let got = tmp.pull(ring, r, held);
     if let Some(size) = ch.rules().open_size {
@@ -130,8 +131,12 @@ fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
     true
 }
 
-/// Bytes that a ring may hold: what lies in it should fit into the kernel lane at a hand-back. `None`: too few.
-fn promised(me: &Caller, ch: &Channel, lane: &Lane) -> Option<usize> {
+/// Bytes that a ring may hold, and how large the kernel lane may then have to be: what lies in it should fit into that at
+/// a hand-back. `None`: too few.
+fn promised(me: &Caller, ch: &Channel, lane: &Lane) -> Option<(usize, usize)> {
+    if let Some(set) = size::ring(me, ch) {
+        return set;
+    }
     let size = ch.facts.0.size.load(Relaxed) as usize;
     let asked = policy::ring_bytes(me);
     let wanted = clusters::affordable(me.domain, asked);
@@ -145,7 +150,7 @@ fn promised(me: &Caller, ch: &Channel, lane: &Lane) -> Option<usize> {
     if most == 0 {
         ch.keep_closed();
     }
-    (most >= least).then_some(most)
+    (most >= least).then_some((most, clusters::growth(most)))
 }
 
 /// A ring for `most` bytes, with memory for the first `n` from `r` on.

@@ -59,6 +59,11 @@ pub fn ring_bytes(me: &Caller) -> usize {
     told
 }
 
+/// Whether a ring may have `bytes` bytes, where it is to have no fewer.
+pub fn may_have(me: &Caller, bytes: usize) -> bool {
+    reclaim::band(&me.domain) <= Band::Grow || bytes <= 2 * Class::Jumbo.bytes()
+}
+
 fn ring_told(me: &Caller) -> usize {
     match me.domain.header().ring_bytes.load(Relaxed) as usize {
         0 if me.cpus == 1 => ONE_CPU_RING,

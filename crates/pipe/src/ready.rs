@@ -8,7 +8,6 @@ use crate::read::{self, AGAIN, Armed, Drained};
 use crate::reason::Reason;
 use crate::word::{Head, Tail};
 use crate::{Caller, Step, datagram, fifo, handback, lock, policy, spiller, tcp, wait, write};
-use byway_sys::errno::Ret;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::fence;
@@ -32,7 +31,7 @@ impl Closed {
 }
 
 /// What `ask` finds of the pipe while it is the kernel's; `None` where it is not.
-fn of_kernel<R>(me: &Caller, ch: &Channel, ask: impl FnOnce() -> R) -> Option<R> {
+pub(crate) fn of_kernel<R>(me: &Caller, ch: &Channel, ask: impl FnOnce() -> R) -> Option<R> {
     let closed = Closed::now(me, ch)?;
     let found = ask();
     closed.holds(me, ch).then_some(found)
@@ -197,21 +196,6 @@ fn empties_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
     empty
 }
 
-/// The size of the pipe as the kernel would say it, or its error number.
-pub fn size(me: &Caller, ch: &Channel, fd: usize) -> Ret {
-    loop {
-        let asked = || file::fcntl(fd, file::F_GETPIPE_SZ, 0);
-        if let Some(size) = of_kernel(me, ch, asked) {
-            return size;
-        }
-        if !ch.tail().closed() {
-            // The kernel lane has another one meanwhile.
-            return ch.facts.0.size.load(Relaxed) as Ret;
-        }
-        lock::settle(me, ch, fd);
-    }
-}
-
 /// What `arm` came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sight {
@@ -298,7 +282,7 @@ pub fn disarm(me: &Caller, ch: &Channel) {
 pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let full = &ch.facts.0.full;
     let mut patience = lock::Patience::new();
-    let is_limited = me.domain.header().holds.load(Relaxed) != 0;
+    let is_limited = ch.holds(&me.domain) != 0;
     loop {
         if Closed::now(me, ch).is_some() {
             return true;

@@ -35,6 +35,8 @@ pub struct Ring<'a> {
     table: &'a [AtomicU32],
     bytes: usize,
     lap: usize,
+    /// As [`Channel::holds`] says.
+    holds: u64,
 }
 
 impl<'a> Ring<'a> {
@@ -51,25 +53,22 @@ impl<'a> Ring<'a> {
     /// The most that long writes put into it, where the kernel lane is empty.
     #[inline]
     pub fn room(self) -> u64 {
-        self.cap(PIPE_BUF, false)
+        self.cap(PIPE_BUF)
     }
-    /// The most that lies in it after a write of `want` bytes: what is above is room for a pump. Where the domain says
-    /// how much a pipe takes, the kernel lane's part counts too: a page if it is `placed`, else as much as this write
-    /// would put there.
+    /// The most that may lie in it: what is above is room for a pump. Where it is said how much the pipe takes, the kernel
+    /// lane's part counts too: `part` bytes, which lie there, or which the next write would put there; at most a page.
     #[inline]
-    pub fn cap(self, want: usize, placed: bool) -> u64 {
+    pub fn cap(self, part: usize) -> u64 {
         let room = self.bytes as u64 - SLACK;
-        match u64::from(self.domain.header().holds.load(Relaxed)) {
+        match self.holds {
             0 => room,
-            holds if placed => room.min(holds.saturating_sub(SLACK)),
-            holds => room.min(holds.saturating_sub(SLACK.min(want as u64))),
+            holds => room.min(holds.saturating_sub(SLACK.min(part as u64))),
         }
     }
     /// Whether a write of `want` bytes, put into the kernel lane where `used` bytes lie in the ring, would make them
     /// more than the pipe is to take: it was opened full, or filled by shorter ones.
     pub fn is_over(self, used: u64, want: usize) -> bool {
-        let holds = u64::from(self.domain.header().holds.load(Relaxed));
-        holds != 0 && used + SLACK.min(want as u64) > holds
+        self.holds != 0 && used + SLACK.min(want as u64) > self.holds
     }
     /// The number of the table's entry for position `at`.
     #[inline]
@@ -130,7 +129,18 @@ impl Channel {
             table,
             bytes,
             lap,
+            holds: self.holds(d),
         })
+    }
+    /// Bytes that the pipe takes, the kernel lane's among them, where the ring has room for more: as a program has set
+    /// it, or as the run says; 0: as many as there is room for.
+    #[inline]
+    pub fn holds(&self, d: &Domain) -> u64 {
+        let of = match self.facts.0.sized.load(Relaxed) {
+            0 => &d.header().holds,
+            _ => &self.facts.0.size,
+        };
+        u64::from(of.load(Relaxed))
     }
     /// Bytes of the ring, and of its lap.
     fn sizes(&self) -> (usize, usize) {

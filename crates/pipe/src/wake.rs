@@ -92,9 +92,7 @@ pub(crate) fn long(
         return Ok(false);
     }
     let first = rest.min(PIPE_BUF);
-    let more = (rest - first)
-        .min(ring.cap(w.want, true) as usize)
-        .min(AT_ONCE);
+    let more = (rest - first).min(ring.cap(PIPE_BUF) as usize).min(AT_ONCE);
     // I10: with nothing behind it the kernel lane's chunk stands at the head too, and is never pumped.
     let more = match more {
         0 => 0,

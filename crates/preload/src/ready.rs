@@ -1,5 +1,5 @@
 //! Calls that only ask about carried pipes, answered as the kernel would: poll and select where something is ready or
-//! nobody waits, FIONREAD, F_GETPIPE_SZ.
+//! nobody waits, FIONREAD, F_GETPIPE_SZ and F_SETPIPE_SZ.
 //!
 //! Invariant: hang-up, error and a bad descriptor are the kernel's own word, for the ends of a carried pipe are the
 //! kernel's at any time; whether it can be read or written is told by its channel, looked at after the kernel.
@@ -10,7 +10,7 @@ use crate::entry::Frame;
 use crate::{access, attach, fdtable, io, message, tls, udp};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
-use byway_pipe::{Caller, datagram, liveness, socket};
+use byway_pipe::{Caller, datagram, liveness, size, socket};
 use byway_sys::clock;
 use byway_sys::errno::{EINTR, Ret, failed};
 use byway_sys::file::{self, POLLERR, POLLHUP, POLLNVAL};
@@ -39,7 +39,11 @@ pub fn answer(f: &Frame) -> Option<Ret> {
         }
         nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ && !fdtable::is_socket(a0) => {
             let (me, ch, _) = channel(a0)?;
-            Some(ready::size(&me, ch, a0))
+            Some(size::get(&me, ch, a0))
+        }
+        nr::FCNTL if a1 as u32 as usize == file::F_SETPIPE_SZ && !fdtable::is_socket(a0) => {
+            let (me, ch, _) = channel(a0)?;
+            size::set(&me, ch, a0, a2)
         }
         _ => None,
     }

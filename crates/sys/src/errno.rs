@@ -13,6 +13,7 @@ pub const EAGAIN: Ret = -11;
 pub const ESRCH: Ret = -3;
 pub const EACCES: Ret = -13;
 pub const EFAULT: Ret = -14;
+pub const EBUSY: Ret = -16;
 pub const EINVAL: Ret = -22;
 pub const EMFILE: Ret = -24;
 pub const EPIPE: Ret = -32;

@@ -143,6 +143,15 @@ impl<'a> Locked<'a, '_> {
         self.full(sight)
     }
 
+    /// The kernel lane's part of what the pipe takes, where its chunk is `m` (`Ring::cap`).
+    fn part(&self, m: Chunk) -> usize {
+        match m.valid() {
+            true if self.ch.rules().counts_lane => self.ch.facts.0.lane.load(Relaxed) as usize,
+            true => PIPE_BUF,
+            false => self.w.want,
+        }
+    }
+
     /// What there is to see where the tail word is `t`. `None`: it is another by now.
     #[inline]
     fn look(&self, t: Tail) -> ControlFlow<Option<Step>, Option<View<'a>>> {
@@ -163,7 +172,7 @@ impl<'a> Locked<'a, '_> {
         // A socket's lane is never pumped, so a ring needs no room for that.
         let cap = match ch.is_socket() {
             true => ring.bytes(),
-            false => ring.cap(self.w.want, m.valid()).min(self.most),
+            false => ring.cap(self.part(m)).min(self.most),
         };
         // The head of any time says too little room at most: its word, which readers are changing on another CPU, is
         // looked at only if that is not enough.
