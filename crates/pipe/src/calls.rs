@@ -106,7 +106,9 @@ pub const ROWS: &[Row] = &[
     row(&[(SETSOCKOPT, "setsockopt")], ALWAYS,
         "times, and what concerns no bytes: the kernel's own; TCP_NODELAY, TCP_CORK: remembered, and the kernel's while no ring is open; SO_SNDBUF, SO_RCVBUF: handed back until it returns; other options of sockets: handed back for good"),
     row(&[(IO_SUBMIT, "io_submit")], ALWAYS, "the descriptors of its requests are handed back for good"),
-    row(&[(IO_URING_SETUP, "io_uring_setup"), (IO_URING_ENTER, "io_uring_enter"), (IO_URING_REGISTER, "io_uring_register")], Resigns(Reason::Splice), "the process resigns"),
+    row(&[(IO_URING_SETUP, "io_uring_setup"), (IO_URING_ENTER, "io_uring_enter"), (IO_URING_REGISTER, "io_uring_register")], ALWAYS,
+        "the kernel's own; the descriptors that requests name, and those that are registered, are handed back for good before. With SQPOLL, NO_MMAP or REGISTERED_FD_ONLY, \
+         a ring that is registered, resized, or not made by this process under this number, and what Linux 6.18 does not know: the process resigns"),
     row(&[(SETUID, "setuid"), (SETGID, "setgid"), (SETREUID, "setreuid"), (SETREGID, "setregid"), (SETRESUID, "setresuid"), (SETRESGID, "setresgid"),
           (SETFSUID, "setfsuid"), (SETFSGID, "setfsgid")], ALWAYS, "to what is so already: the kernel's own; else the process resigns"),
     row(&[(CHROOT, "chroot"), (PIVOT_ROOT, "pivot_root"), (SETNS, "setns"), (UNSHARE, "unshare"),
@@ -173,7 +175,6 @@ pub fn of(n: usize) -> Does {
 /// The reason that `--explain` names, of a call that the table treats for `why`.
 pub fn reason(n: usize, why: Reason) -> Reason {
     match n {
-        IO_URING_SETUP => Reason::IoUring,
         CHROOT | PIVOT_ROOT | SETNS | UNSHARE => Reason::NameSpace,
         SECCOMP | PRCTL | LANDLOCK_RESTRICT_SELF => Reason::Filter,
         MLOCKALL => Reason::Locked,

@@ -10,7 +10,7 @@ use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, messages, new_fifo, pins,
-    ready, sendfile, set_wait, sets, sleep, tls, udp, unmatched, watched,
+    ready, sendfile, set_wait, sets, sleep, tls, udp, unmatched, uring, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -103,6 +103,9 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => set_wait::begin(f),
         nr::EPOLL_CTL => sets::changes(f),
         nr::EPOLL_CREATE | nr::EPOLL_CREATE1 => sets::creates(f),
+        nr::IO_URING_SETUP => uring::creates(f),
+        nr::IO_URING_ENTER => uring::enters(f),
+        nr::IO_URING_REGISTER => uring::registers(f),
         nr::DUP => duplicates(f),
         nr::FCNTL if [file::F_DUPFD, file::F_DUPFD_CLOEXEC].contains(&(a1 as u32 as usize)) => {
             duplicates(f)
@@ -206,10 +209,8 @@ fn replaces(f: &mut Frame) -> u32 {
     let [a0, a1, a2, ..] = f.args;
     match f.nr {
         nr::CLOSE => {
-            sets::closes(a0);
-            fifo::closes(a0);
-            message::closes(a0);
-            closes(f, fdtable::forget(a0))
+            let was = forgets(a0);
+            closes(f, was)
         }
         nr::CLOSE_RANGE => {
             if a2 & 2 != 0 {
@@ -217,6 +218,7 @@ fn replaces(f: &mut Frame) -> u32 {
                 return RUN;
             }
             if a2 & 4 == 0 {
+                uring::closes_all(a0 as u32 as usize, a1 as u32 as usize);
                 sets::closes_all(a0 as u32 as usize, a1 as u32 as usize);
                 fifo::closes_all(a0 as u32 as usize, a1 as u32 as usize);
                 message::closes_all(a0 as u32 as usize, a1 as u32 as usize);
@@ -227,15 +229,19 @@ fn replaces(f: &mut Frame) -> u32 {
         _ => {
             sets::leaves(a0);
             unmatched::is_shared(a0);
-            if a0 as u32 != a1 as u32 {
-                sets::closes(a1);
-                fifo::closes(a1);
-                message::closes(a1);
-            }
-            let was = a0 as u32 != a1 as u32 && fdtable::forget(a1);
+            let was = a0 as u32 != a1 as u32 && forgets(a1);
             closes(f, was)
         }
     }
+}
+
+/// `fd` is about to be closed, or to become another file's. False: no reader can go by that.
+pub fn forgets(fd: usize) -> bool {
+    uring::closes(fd);
+    sets::closes(fd);
+    fifo::closes(fd);
+    message::closes(fd);
+    fdtable::forget(fd)
 }
 
 /// One more call on the channel in slot `i` that runs where it stands.
@@ -309,7 +315,7 @@ fn same(f: &mut Frame, kind: usize) -> u32 {
 }
 
 /// A reader may be gone: writers look before their next write.
-fn moved() {
+pub fn moved() {
     if let Some(d) = attach::domain() {
         d.header().death_epoch.fetch_add(1, Relaxed);
     }

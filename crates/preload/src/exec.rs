@@ -6,7 +6,7 @@
 use crate::fdtable::Endpoint;
 use crate::{
     attach, cold, destinations, family, fdtable, io, message, pins, sendfile, sets, tls, udp,
-    unmatched,
+    unmatched, uring,
 };
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
@@ -168,6 +168,7 @@ pub fn enter_child() {
     cold::enter_child();
     destinations::enter_child();
     udp::enter_child();
+    uring::enter_child();
     tls::get().begun.set(false);
 }
 
@@ -351,6 +352,7 @@ fn resign(why: Reason, vfork: bool, path: &[u8]) {
     each_fd(|fd| give_up_to_write(fd, why, true));
     if !vfork {
         sets::resigns();
+        uring::closes_all(0, usize::MAX);
         attach::departs(why, path);
         attach::stop();
     }

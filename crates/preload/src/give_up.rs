@@ -112,6 +112,9 @@ fn decided(f: &Frame, vfork: bool) {
                 exec::give_up(a0, Reason::Control, vfork);
             }
         }
+        nr::IO_URING_SETUP | nr::IO_URING_ENTER | nr::IO_URING_REGISTER if vfork => {
+            resigns(Reason::IoUring, vfork);
+        }
         nr::IO_SUBMIT => submits(a2, a1.min(65536), vfork),
         // By a vfork child.
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG | nr::RECVMMSG | nr::SHUTDOWN | nr::SETSOCKOPT => {
@@ -246,7 +249,7 @@ fn passes_each(list: usize, n: usize, vfork: bool) {
 }
 
 /// Descriptors in the control part of a struct msghdr.
-fn passes(msg: usize, vfork: bool) {
+pub fn passes(msg: usize, vfork: bool) {
     if !access::allowed(msg, 56, false) {
         return;
     }

@@ -44,6 +44,7 @@ mod sleep;
 mod tls;
 mod udp;
 mod unmatched;
+mod uring;
 mod wait_all;
 mod watched;
 

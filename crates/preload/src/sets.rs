@@ -368,7 +368,7 @@ pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
 }
 
 /// Set `fd`, if it is one, has a registration that is in no list.
-fn mixes(fd: usize) {
+pub fn mixes(fd: usize) {
     if fdtable::set(fd).is_none_or(|set| set.mixed) {
         return;
     }

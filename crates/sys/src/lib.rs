@@ -28,3 +28,4 @@ pub mod syscall;
 pub mod table;
 pub mod tcp;
 pub mod udp;
+pub mod uring;
