@@ -61,8 +61,9 @@ fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if ch.is_socket() {
         return socket::is_drained(me, ch, fd);
     }
+    let most = ch.sized().unwrap_or(policy::ring_bytes(me) / 2);
     let mut p = lock::Patience::new();
-    while ch.lane(fd).held() > policy::ring_bytes(me) / 2 {
+    while ch.lane(fd).held() > most {
         if p.turns() > 100 {
             return false;
         }

@@ -35,7 +35,7 @@ impl Channel {
         }
     }
     /// The size that a program has set.
-    fn sized(&self) -> Option<usize> {
+    pub(crate) fn sized(&self) -> Option<usize> {
         let f = &self.facts.0;
         (f.sized.load(Relaxed) != 0).then(|| f.size.load(Relaxed) as usize)
     }
