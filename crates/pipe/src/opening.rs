@@ -38,7 +38,7 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         return false;
     }
     if !is_drained(me, ch, fd) {
-        match ch.is_tcp() {
+        match ch.is_socket() {
             true => policy::ask_rarely(&ch.writer),
             false => policy::ask_later(&ch.writer),
         }

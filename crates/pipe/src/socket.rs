@@ -93,8 +93,8 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
 }
 
 /// Waits a little where the lane has more than a ring may begin behind: a writer that is faster than its reader keeps it
-/// full. The reader has enough meanwhile. Not for one that takes nothing, and not by a writer that may not sleep: it has
-/// others to serve.
+/// full. The reader has enough meanwhile. False: it takes nothing. A writer that may not sleep does not wait, for it has
+/// others to serve: what the lane has is looked at again (`settled`).
 pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
     const TURNS: u32 = 32;
     const TURN_US: u64 = 50;
@@ -108,7 +108,7 @@ pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
     };
     let mut before = queued();
     if before <= most || !wait::may_sleep(me, fd) {
-        return before <= most;
+        return true;
     }
     for _ in 0..TURNS {
         process::nap(TURN_US);
