@@ -4,7 +4,7 @@
 //! more. So no hand-back of it needs a larger kernel lane than the one that the kernel has granted.
 //! Not here: the size of other rings (policy.rs), and how a ring counts as full (ring.rs, `cap`).
 use crate::birth::KERNEL;
-use crate::channel::Channel;
+use crate::channel::{Channel, FIFO_SIZE, PIPE_BUF};
 use crate::lane::Lane;
 use crate::reason::Reason;
 use crate::ring::RING_MOST;
@@ -15,7 +15,7 @@ use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The sizes that such a pipe is carried with: a page, and half of the largest ring, which keeps room for a pump.
-const CARRIED: RangeInclusive<usize> = 4096..=RING_MOST / 2;
+const CARRIED: RangeInclusive<usize> = PIPE_BUF..=RING_MOST / 2;
 
 impl Channel {
     /// Its pipe has `size` bytes by the kernel's word, under the writers' lock or before it is found. A larger one than
@@ -25,12 +25,13 @@ impl Channel {
         self.facts.0.sized.store(u8::from(size > KERNEL), Relaxed);
     }
     /// A FIFO that everybody has left is another pipe since, and an outsider may have set its size. Not asked of one that a
-    /// hand-back has made larger, which `promised` says.
+    /// hand-back has made larger, which `promised` says, and not of one that has a size of ours, left by a participant that
+    /// was killed.
     pub(crate) fn looks_at_size(&self, lane: Lane) {
         let f = &self.facts.0;
         let size = lane.size();
-        if self.is_fifo() && f.promised.load(Relaxed) == 0 && size != f.size.load(Relaxed) as usize
-        {
+        let is_whole = f.promised.load(Relaxed) == 0 && ![FIFO_SIZE, PIPE_BUF].contains(&size);
+        if self.is_fifo() && is_whole && size != f.size.load(Relaxed) as usize {
             self.is_of_size(size);
         }
     }
