@@ -1,5 +1,5 @@
 # `make help` lists the targets: it prints what stands behind `##`.
-.PHONY: build run check test lint bench docs comparators deps install uninstall clean deb dist help
+.PHONY: build run check test lint bench docs comparators deps install uninstall clean deb debian dist help
 QUICK =
 PREFIX ?= /usr/local
 BUILT ?= target/release
@@ -60,6 +60,9 @@ dist: ## a source archive of the last commit, in target/
 
 deb: ## Debian packages of what was built, in target/
 	@BUILT='$(BUILT)' VERSION='$(VERSION)' OUT='$(OUT)' ci/deb.sh
+
+debian: build ## test the packages in clean roots of Debian 12 and 13 (mmdebstrap, a mirror)
+	tests/debian.sh '$(BUILT)/byway'
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \

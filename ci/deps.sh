@@ -8,7 +8,6 @@ want busybox busybox-static; want strace strace; want spin spin; want setpriv ut
 want ip iproute2; want curl curl; [ -x /usr/sbin/vsftpd ] || want vsftpd vsftpd
 [ -x /usr/sbin/mkfs.btrfs ] || want mkfs.btrfs btrfs-progs
 want pv pv; want mbuffer mbuffer; want socat socat
-want mmdebstrap mmdebstrap; want newuidmap uidmap
 want objdump binutils; want g++ g++; want pkg-config pkg-config; want nm binutils; want groff groff-base; want man man-db; want zsh zsh; want fish fish
 python3 -c 'import ctypes; ctypes.CDLL("libzmq.so.5")' 2>/dev/null || missing+=(libzmq5)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)

@@ -64,10 +64,7 @@ step tests/udp.sh "$byway"
 step python3 tests/stat.py "$byway"
 step python3 tests/top.py "$byway"
 step tests/install.sh "$byway"
-if command -v dpkg-deb >/dev/null; then
-  step tests/deb.sh "$byway"
-  step tests/debian.sh "$byway"
-fi
+if command -v dpkg-deb >/dev/null; then step tests/deb.sh "$byway"; fi
 step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"
