@@ -61,7 +61,7 @@ dist: ## a source archive of the last commit, in target/
 deb: ## Debian packages of what was built, in target/
 	@BUILT='$(BUILT)' VERSION='$(VERSION)' OUT='$(OUT)' ci/deb.sh
 
-debian: build ## test the packages in clean roots of Debian 12 and 13 (mmdebstrap, a mirror)
+debian: build ## test the packages in clean roots of Debian 12 and 13
 	tests/debian.sh '$(BUILT)/byway'
 
 help: ## list the targets
