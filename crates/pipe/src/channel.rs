@@ -160,8 +160,7 @@ pub struct WriterSide {
     pub since: AtomicU32,
     /// Bytes that writes of the kernel's have taken.
     pub kernel: AtomicU64,
-    /// Of a FIFO, which runs have used it: a bit for each place among the domain's members. Of a socket, when the first of
-    /// its `lone_wakes` was (policy.rs).
+    /// Of a FIFO, which runs have used it: a bit for each of the domain's members. Of a socket, since when it wakes.
     pub runs: AtomicU64,
 }
 
@@ -588,8 +587,7 @@ impl Channel {
             false => file::is_writable(fd),
         }
     }
-    /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it is so for good, because an
-    /// opener asks again under the lock.
+    /// Whether the channel stays the kernel's. Asked *before* T: closed and unlocked then, it does: openers ask again.
     pub fn forever(&self) -> bool {
         // EDGE E5: before the load of the tail that follows.
         self.facts.0.forever.load(Acquire) != 0
