@@ -209,11 +209,10 @@ pub fn shape(me: &Caller, ch: &Channel, bytes: usize) -> bool {
 ///
 /// LINUX pipe(7), pipe-user-pages-soft: a user's pipes are made larger only while all of them together hold less.
 pub fn affordable(d: Domain, most: usize) -> usize {
-    let may = d.header().may_promise.load(Relaxed);
-    if may == 0 {
+    let Some(left) = unpromised(d) else {
         return most;
-    }
-    let left = may.saturating_sub(d.header().promised.load(Relaxed)) as usize / 4;
+    };
+    let left = left as usize / 4;
     let mut ring = most;
     while ring > left / GROWTH {
         ring /= 2;
@@ -231,9 +230,14 @@ pub fn growth(bytes: usize) -> usize {
 
 /// Whether the kernel's pipe may be made `need` bytes large again, whatever other channels then ask for.
 pub fn is_affordable(d: Domain, need: usize) -> bool {
+    unpromised(d).is_none_or(|left| left >= need as u64)
+}
+
+/// By how many bytes pipes may still be made larger; `None`: there is no limit.
+fn unpromised(d: Domain) -> Option<u64> {
     let (may, promised) = (&d.header().may_promise, &d.header().promised);
     let may = may.load(Relaxed);
-    may == 0 || may.saturating_sub(promised.load(Relaxed)) >= need as u64
+    (may != 0).then(|| may.saturating_sub(promised.load(Relaxed)))
 }
 
 /// Counts that a hand-back may make the kernel's pipe `need` bytes large.

@@ -101,7 +101,7 @@ fn resize(ch: &Channel, fd: usize, want: usize) -> Ret {
 
 /// LINUX round_pipe_size: a power of two, a page at least.
 fn rounded(want: usize) -> usize {
-    (want as u32 as usize).next_power_of_two().max(4096)
+    (want as u32 as usize).next_power_of_two().max(PIPE_BUF)
 }
 
 /// A ring for a pipe whose size was set, and what its hand-back may need of the kernel lane; the outer `None`: no program has

@@ -98,6 +98,10 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
 pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
     const TURNS: u32 = 32;
     const TURN_US: u64 = 50;
+    // First: what TCP has is dear to ask for.
+    if !wait::may_sleep(me, fd) {
+        return true;
+    }
     let queued = || match ch.is_tcp() {
         true => tcp::in_lane(fd).map_or(u32::MAX, |(held, _)| held) as usize,
         false => socket::unread(fd),
@@ -107,7 +111,7 @@ pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
         false => socket::send_buffer(fd) / FULL,
     };
     let mut before = queued();
-    if before <= most || !wait::may_sleep(me, fd) {
+    if before <= most {
         return true;
     }
     for _ in 0..TURNS {

@@ -72,7 +72,7 @@ pub fn me() -> Option<Caller> {
         has_barriers: KEEPS.load(Relaxed),
         resign: true,
         pull: may_pull,
-        restarts: futex::may_sleep,
+        restarts: futex::restarts,
         heard: || {
             let heard = &crate::entry::HEARD;
             heard.load(Relaxed) && heard.swap(false, Relaxed)
@@ -407,16 +407,8 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
 
 /// A span of a sleep on the head's word.
 fn sleep_for_room(f: &mut Frame, ch: &Channel) -> u32 {
-    const FUTEX_WAIT: usize = 0;
-    static SPAN: [i64; 2] = [0, socket::SPAN_NS];
-    let (word, was) = (ch.head_address(), f.room.was as u32);
-    f.sub = match futex::may_sleep() {
-        true => f.room.sleep.call(word, was, socket::SPAN_NS),
-        false => {
-            let (word, time) = (word.as_ptr() as usize, &raw const SPAN as usize);
-            [nr::FUTEX, word, FUTEX_WAIT, was as usize, time, 0, 0]
-        }
-    };
+    let was = f.room.was as u32;
+    f.sub = f.room.sleep.call(ch.head_address(), was, socket::SPAN_NS);
     f.kind = ROOM;
     sleeps(f)
 }
@@ -508,7 +500,7 @@ fn goes_on(f: &mut Frame) -> u32 {
         wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
         sendfile::COUNTED | sendfile::UNCOUNTED => sendfile::goes_on(f, ch),
         ROOM => {
-            if ret == EINTR && f.sub[0] == nr::FUTEX_WAITV {
+            if ret == EINTR && futex::restarts() {
                 socket::ends_sleep(ch);
                 return finished(f, if f.done > 0 { f.done as Ret } else { EINTR });
             }

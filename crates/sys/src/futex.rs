@@ -1,7 +1,7 @@
 //! Sleeps on a word of shared memory, and their wake-up.
 //!
-//! Invariant: a sleep ends by a change of the word, a wake-up, its time or a handler. By a handler it ends as write(2) does:
-//! with EINTR, or, where that has SA_RESTART, not at all.
+//! Invariant: a sleep ends by a change of the word, a wake-up, its time or a handler. Where it [`restarts`], it ends by a
+//! handler as write(2) does: with EINTR, or, where that has SA_RESTART, not at all. Elsewhere each handler ends it.
 //! Not here: what the words mean; who makes the call of a [`Sleep`] (the entry code, in place of the program's own).
 use crate::errno::EINVAL;
 use crate::process::is_filtered;
@@ -24,7 +24,7 @@ pub fn wake_on(word: &AtomicU64) {
     };
 }
 
-/// What one call of futex_waitv(2) points to.
+/// What one call points to.
 #[repr(C)]
 pub struct Sleep {
     // struct futex_waitv.
@@ -32,7 +32,7 @@ pub struct Sleep {
     word: u64,
     size: u32,
     reserved: u32,
-    /// struct timespec: when it ends.
+    /// struct timespec: when it ends; of futex(2), after which time.
     until: [i64; 2],
 }
 
@@ -47,8 +47,15 @@ impl Sleep {
 
     /// The call that sleeps for `ns`, below a second, while the low half of `word` is `was`. It points into `self`.
     pub fn call(&mut self, word: &AtomicU64, was: u32, ns: i64) -> [usize; 7] {
+        const FUTEX_WAIT: usize = 0;
         const FUTEX2_SIZE_U32: u32 = 2;
         const SECOND: i64 = 1_000_000_000;
+        let until = self.until.as_ptr() as usize;
+        if !restarts() {
+            self.until = [0, ns];
+            let word = word.as_ptr() as usize;
+            return [nr::FUTEX, word, FUTEX_WAIT, was as usize, until, 0, 0];
+        }
         let mut now = [0i64; 2];
         // SAFETY: room for one struct timespec.
         unsafe {
@@ -67,17 +74,16 @@ impl Sleep {
             reserved: 0,
             until: [now[0] + end / SECOND, end % SECOND],
         };
-        let until = self.until.as_ptr() as usize;
         let waiter = &raw const *self as usize;
         [nr::FUTEX_WAITV, waiter, 1, 0, until, CLOCK_MONOTONIC, 0]
     }
 }
 
-/// Whether this process may sleep so.
+/// Whether a sleep of this process ends by a handler as write(2) does.
 ///
 /// LINUX futex_waitv(2): since 5.16. The older futex(2) with a time never restarts. A filter of system calls, even an
 /// inherited one, may end a process for a call that it does not know.
-pub fn may_sleep() -> bool {
+pub fn restarts() -> bool {
     const YES: u8 = 1;
     const NO: u8 = 2;
     static MAY: AtomicU8 = AtomicU8::new(0);
@@ -112,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_as_a_write_does() {
-        if !may_sleep() {
+        if !restarts() {
             return;
         }
         let word = AtomicU64::new(7 | 9 << 32);
@@ -143,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_ends_it() {
-        if !may_sleep() {
+        if !restarts() {
             return;
         }
         let word = AtomicU64::new(1);
