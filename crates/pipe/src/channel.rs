@@ -225,7 +225,9 @@ pub struct Place {
     pub left: AtomicU32,
     /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (wait.rs,
     /// `let_publish`).
-    pub more: AtomicU32,
+    pub more: AtomicU8,
+    /// Whether the reader that sleeps, or that slept last, is inside a read: the kernel gives it bytes by itself.
+    takes: AtomicU8,
 }
 
 /// The CPU on which a side last waited, or looked at the clock.
@@ -477,6 +479,21 @@ impl Channel {
             .h
             .compare_exchange(old.0, new.0, AcqRel, Acquire)
             .is_ok()
+    }
+
+    /// Of a reader that sleeps, whether it is inside a read. Said of one that is before it counts as asleep, and of
+    /// another after that: on doubt it is.
+    #[inline]
+    pub(crate) fn takes_asleep(&self, takes: bool) {
+        let takes = u8::from(takes);
+        // Seldom another; a store would take the line from the other side.
+        if self.m.0.takes.load(Relaxed) != takes {
+            self.m.0.takes.store(takes, Relaxed);
+        }
+    }
+    /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
+    pub(crate) fn is_taken_from(&self) -> bool {
+        self.tail().sleepers() > 0 && self.m.0.takes.load(Relaxed) != 0
     }
 
     /// `n` bytes of the kernel lane were read.

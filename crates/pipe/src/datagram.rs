@@ -238,9 +238,9 @@ pub fn open(me: &Caller, ch: &Channel) -> bool {
         true => ch.opens(r, 0),
         false => {
             clusters::give(&clusters::user(me), ch);
-            lock::unlock(me, ch);
         }
     }
+    lock::unlock(me, ch);
     has_ring
 }
 

@@ -51,9 +51,9 @@ pub fn to_front(me: &Caller, ch: &Channel, fd: usize, r: u64, used: u64) -> Opti
     // E2: the place before the bytes.
     let place = ch.chunk().next(r + n as u64);
     ch.set_chunk(place);
-    intend(ch, MOVING, n);
     let mut got = 0;
     if ch.lane(fd).is_empty() {
+        intend(ch, MOVING, n);
         // Before the bytes: whoever repairs after us must not take them for an outsider's.
         ch.facts.0.lane.store(n as u32, Relaxed);
         // SAFETY: the runs lie inside clusters of the ring; the bytes are published and held.

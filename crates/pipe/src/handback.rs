@@ -115,6 +115,16 @@ fn pump_locked(me: &Caller, ch: &Channel, lane: Lane, r: u64) -> bool {
     true
 }
 
+/// With the readers held: waits until a reader that was woken has left the kernel, before what comes behind its bytes
+/// goes there. It would take some of that too, and if this thread were killed then, the lane's count would not tell how
+/// much had gone there. One that was stopped is not waited for.
+pub(crate) fn wait_for_taker(me: &Caller, ch: &Channel) {
+    let mut p = lock::Patience::new();
+    while ch.is_taken_from() && !p.is_over() {
+        p.wait(me.cpus);
+    }
+}
+
 /// Closes the ring: every byte of it into the kernel lane, in order. `forever`: never opened again.
 ///
 /// False: `fd` is not the pipe's any more, another thread has closed it; then nothing was moved, and the caller's own
@@ -209,6 +219,9 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
     let pos = ch.tail().wide(r);
     let n = (pos - r) as usize;
     let ring = ch.ring(&me.domain).filter(|x| pos - r <= x.bytes());
+    if n > 0 {
+        wait_for_taker(me, ch);
+    }
     let own = if ch.chunk().valid() && ch.chunk().position(r) == r {
         ch.facts.0.lane.load(Relaxed) as usize
     } else {
@@ -270,9 +283,19 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
     let now = lane.held();
     let spilled = match intent & KIND {
         _ if ch.is_socket() => socket::repair(me, ch, fd, r),
+        // It was complete.
+        OPENING if !ch.tail().closed() => {
+            intend(ch, 0, 0);
+            false
+        }
         OPENING | PUMPING => {
             let t = ch.tail();
-            let pos = if t.closed() { r } else { t.wide(r) };
+            // Where they go, whether or not the tail counts them already.
+            let pos = if t.closed() {
+                r
+            } else {
+                ch.chunk().position(r)
+            };
             let moved = held.saturating_sub(now);
             let tmp = lane.reopen(me);
             if let Some(ring) = ch.ring(&me.domain) {
@@ -286,13 +309,17 @@ pub fn repair(me: &Caller, ch: &Channel, fd: usize) {
             spill(me, ch, fd, r)
         }
         MOVING if !ch.tail().closed() => {
-            // One call: all of them, or none. `held` is how many.
-            let r = if now < held { r } else { r + held as u64 };
-            ch.set_chunk(if now < held {
-                ch.chunk().none()
-            } else {
-                ch.chunk().next(r)
-            });
+            let m = ch.chunk();
+            let end = m.position(r);
+            // One call: all of them, or none. `held` is how many. Once the head is behind them it was complete.
+            let r = match m.valid() && end > r {
+                true if now >= held => end,
+                true => {
+                    ch.clear_chunk(m);
+                    r
+                }
+                false => r,
+            };
             intend(ch, 0, 0);
             spill(me, ch, fd, r)
         }

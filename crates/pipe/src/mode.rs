@@ -64,7 +64,7 @@ impl Channel {
         f.pending.load(Relaxed) != 0 || f.full.load(Relaxed) != 0
     }
 
-    /// Under the lock: the ring has `n` bytes from the head's position `r` on. Drops the lock.
+    /// Under the lock, which the caller keeps: the ring has `n` bytes from the head's position `r` on.
     pub(crate) fn opens(&self, r: u64, n: usize) {
         self.opens_behind(self.chunk().next(0).none(), r, n);
     }

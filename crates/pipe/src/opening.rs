@@ -48,9 +48,7 @@ pub fn open(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         return false;
     };
     let ok = opened(me, ch, fd, want);
-    if !ok {
-        lock::unlock(me, ch);
-    }
+    lock::unlock(me, ch);
     ok
 }
 

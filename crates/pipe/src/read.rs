@@ -403,12 +403,19 @@ impl<'a> Reading<'a, '_> {
     }
 }
 
-/// Arms a reader that saw `t`, and nothing in the ring, and `m` none.
+/// Arms a reader that saw `t`, and nothing in the ring, and `m` none. Of one that waits by poll(2) `want` is 0.
 pub(crate) fn to_sleep(ch: &Channel, t: Tail, m: Chunk, want: usize) -> Option<Armed> {
+    let takes = want > 0;
+    if takes {
+        ch.takes_asleep(true);
+    }
     // I4 and I5: nothing published, nothing in the kernel lane; the same CAS says that we sleep and that nobody has
     // woken.
     ch.cas_tail(t, t.sleeper_added().without(Tail::WOKEN))
         .ok()?;
+    if !takes {
+        ch.takes_asleep(false);
+    }
     Some(Armed {
         before: Some(m),
         want,
@@ -442,6 +449,7 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
             ch.keep_closed();
             continue;
         }
+        ch.takes_asleep(true);
         if ch.cas_tail(t, t.sleeper_added()).is_ok() {
             return Step::NativeCounted;
         }

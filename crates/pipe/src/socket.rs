@@ -241,6 +241,7 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
                 return false;
             }
             if let Some(out) = end(me, ch, fd, true) {
+                handback::wait_for_taker(me, ch);
                 counts(me, ch, fd);
                 intend(ch, SPILLING, n);
                 if !ch.lane(out).send(ring, r, n) {

@@ -172,7 +172,7 @@ pub(crate) fn to_kernel(
 /// one.
 fn has_more(ch: &Channel, n: usize, more: bool) {
     if n == PIPE_BUF {
-        ch.m.0.more.store(u32::from(more), Relaxed);
+        ch.m.0.more.store(u8::from(more), Relaxed);
     }
 }
 

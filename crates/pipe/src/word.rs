@@ -64,9 +64,9 @@ impl Tail {
     pub fn shut(self) -> Tail {
         self.with(Self::CLOSED).without(Self::WOKEN)
     }
-    /// Open, and nobody has the lock.
+    /// Open.
     pub fn opened(self) -> Tail {
-        self.with_lock(0).without(Self::CLOSED | Self::WOKEN)
+        self.without(Self::CLOSED | Self::WOKEN)
     }
     /// The tail, and nothing else: nobody inside, asleep, or in the kernel's pipe.
     #[inline]
