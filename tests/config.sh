@@ -45,6 +45,21 @@ domains() { # words: how many domains two runs have
   "$byway" run "$@" -- "$byway" stat --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))'; wait
 }
 is "private" "$(domains)" 2; is "private: undone" "$(domains --private=false)" 1
+# Lists of programs: a word comes before the environment, and that before the files.
+mkdir bin; ln -s "$(command -v true)" bin/other; unset BYWAY_LEAVE BYWAY_ONLY
+config 'leave = ["sh", "/usr/bin/ssh"]\n'
+is "leave" "$("$byway" run -- sh -c "$preload")" none; is "leave: another" "$("$byway" run -- bash -c "$preload" | grep -c libbyway)" 1
+is "leave: --leave" "$("$byway" run --leave other -- sh -c "$preload" | grep -c libbyway)" 1
+is "leave: BYWAY_LEAVE" "$(BYWAY_LEAVE=other "$byway" run -- sh -c "$preload" | grep -c libbyway)" 1
+is "leave: --leave before BYWAY_LEAVE" "$(BYWAY_LEAVE=other "$byway" run --leave sh -- sh -c "$preload")" none
+is "leave: shown" "$(setting leave)" "sh:/usr/bin/ssh $file:1"; is "leave: BYWAY_LEAVE shown" "$(BYWAY_LEAVE=a setting leave)" "a BYWAY_LEAVE"
+told='echo "$BYWAY_LEAVE $BYWAY_ONLY"'
+is "leave: again and between colons" "$("$byway" run --leave a --leave b:c --only bash -- bash -c "$told")" "a:b:c bash"
+has "leave: doctor" "$("$byway" doctor -- sh)" "sh: left alone by a setting, \`leave\` of $file:1"
+config 'only = ["cat"]\n'; has "only: doctor" "$("$byway" doctor -- sh)" "left alone by a setting, \`only\` of $file:1"
+has "only: doctor of one that is in it" "$("$byway" doctor -- cat)" "ok  it can take part"
+is "only: the library is loaded for what it starts" "$("$byway" run -- sh -c "$preload" | grep -c libbyway)" 1
+for bad in '' x/; do "$byway" run --leave "$bad" -- echo ran >out 2>err; is "--leave '$bad'" "$? $(cat out)" "2 "; has "--leave '$bad'" "$(cat err)" "or its path"; done
 # The command's own words are not options.
 config 'pipe = "lp"\n'; is "the command's words" "$("$byway" run echo --pipe x -- --off)" "--pipe x -- --off"
 unset XDG_CONFIG_HOME; mkdir -p home/.config/byway; echo 'memory = 16' >home/.config/byway/config.toml

@@ -114,6 +114,29 @@ fi
 # xargs only asks which descriptors are open: no reason to hand back, and none is told.
 explained sh -c 'seq 100 | xargs -n 50 echo | cat'
 hasnt "asked by xargs" "$said" "polls its pipes"
+# A program that a setting leaves alone is named, and its pipes are the kernel's; a list costs those without one nothing.
+explained_with() { "$byway" run --private --explain-to said "${@:1:2}" -- "${@:3}" >out 2>err; said=$(cat said); fits "$1 $2" "$said"; }
+carries() { awk '/bytes carried/ && $1 == "cat" { n = $4 } END { print (n > 40000000) }' said; }
+for item in wc "$(command -v wc)"; do
+  explained_with --leave "$item" sh -c 'cat zeros | wc -c'
+  has "--leave $item" "$said" "wc took no part: it is left alone by a setting"; is "--leave $item: result" "$(cat out)" 52428800
+  is "--leave $item: nothing is carried" "$(carries)" 0
+done
+explained_with --leave wc sh -c 'cat zeros | cat >/dev/null'; hasnt "--leave of another" "$said" "left alone"; is "--leave of another" "$(carries)" 1
+explained_with --leave sh bash -c 'sh -c "cat zeros | cat >/dev/null"; true'
+has "--leave: what it starts is plain too" "$said" "no pipe was seen; sh is left alone by a setting"
+printf '#!/bin/sh\necho "${LD_PRELOAD-none}"\n' >left; chmod +x left
+for item in left sh; do explained_with --leave $item bash -c './left; true'; is "--leave $item: a script" "$(cat out)" none; done
+explained_with --leave sh sh -c 'echo ran'; is "--leave: the command" "$(cat out) $said" "ran nothing is carried: sh is left alone by a setting"
+explained_with --only cat:sh sh -c 'cat zeros | cat >/dev/null'; is "--only" "$(carries)" 1; hasnt "--only" "$said" "left alone"
+explained_with --only cat sh -c 'cat zeros | cat >/dev/null'
+has "--only: another" "$said" "sh took no part: it is left alone by a setting"; hasnt "--only: what it starts" "$said" "cat took no part"
+explained_with --only sh sh -c 'cat zeros | wc -c'; has "--only: a child" "$said" "cat took no part: it is left alone by a setting"
+looks() { # words of the run: how often its processes, not byway itself, ask which file they are or start
+  strace -f -qq -e trace=execve,readlink -o log "$byway" run --private "$@" -- bash -c '/usr/bin/env true; true'
+  awk 'NR == 1 { byway = $1 } $1 != byway && /readlink\("\/proc\/self\// { n++ } END { print n + 0 }' log
+}
+is "no list: no look" "$(looks)" 0; is "a list: a look" "$(($(looks --leave nobody) > 0))" 1
 # A program that leaves, or never takes part, is named with its reason, also where it has no pipe.
 cat >limits.py <<'P'
 import resource

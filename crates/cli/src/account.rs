@@ -195,8 +195,8 @@ pub fn is_harmless(c: &Cause) -> bool {
 
 /// Whether a program meets the reason only after it has begun to take part.
 pub fn is_later(why: Reason) -> bool {
-    use Reason::{Bare, Place, Stray, Unable, Unknown};
-    !matches!(why, Bare | Place | Stray | Unable | Unknown)
+    use Reason::{Bare, LeftAlone, Place, Stray, Unable, Unknown};
+    !matches!(why, Bare | LeftAlone | Place | Stray | Unable | Unknown)
 }
 
 /// The name of a side, and whether others have used it too.
@@ -256,6 +256,7 @@ fn phrase(why: Reason) -> (bool, &'static str) {
         Reason::Code => (true, "loads or makes code that cannot be proven"),
         Reason::NotTakingPart => (true, "takes no part"),
         Reason::Bare => (true, "is static"),
+        Reason::LeftAlone => (true, "is left alone by a setting"),
         Reason::Stray => (true, "has code that is none of its libraries'"),
         Reason::Unable => (true, "has code that cannot be rewritten"),
         Reason::Unknown => (true, "has a library that was not looked at in time"),

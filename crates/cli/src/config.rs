@@ -5,10 +5,12 @@
 use crate::domain;
 use crate::settings::environment;
 use crate::settings::file::{self, Setting, State};
+use crate::settings::programs::{self, LISTS};
 use clap::{Arg, Command};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
 pub struct Shown {
@@ -117,6 +119,12 @@ fn shown(name: &str, option: &Arg, said: Option<&Setting>) -> Shown {
         }
         _ => {}
     }
+    if let Some((_, variable)) = LISTS.iter().find(|(option, _)| *option == name)
+        && let Some(list) = environment::programs(name)
+    {
+        one.value = Some(list.to_string_lossy().into_owned());
+        one.from = (*variable).into();
+    }
     one
 }
 
@@ -145,6 +153,23 @@ fn folders() -> [Shown; 3] {
             from: or("BYWAY_SHM", environment::names_shm()),
         },
     ]
+}
+
+/// A setting that keeps a program which is known by `names` from taking part; where it comes from.
+///
+/// # Errors
+/// A sentence: a file cannot be used, and why.
+pub fn leaves(run: &Command, names: &[PathBuf]) -> Result<Option<String>, String> {
+    let all = all(run)?.settings;
+    let list = |name: &str| {
+        let set = all.iter().find(|s| s.name == name)?;
+        let value = OsString::from(set.value.as_ref()?);
+        Some((names.iter().any(|n| programs::has(&value, n)), set))
+    };
+    let leave = list("leave").filter(|(has, _)| *has);
+    let only = list("only").filter(|(has, _)| !has);
+    let of = leave.or(only);
+    Ok(of.map(|(_, s)| format!("`{}` of {}", s.name, s.from)))
 }
 
 fn print(all: &All) {

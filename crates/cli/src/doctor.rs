@@ -7,16 +7,17 @@ use crate::library::{self, Renewed};
 use crate::program::Is;
 use crate::rewrite::{self, Object};
 use crate::settings::Settings;
-use crate::{domain, executable, limit, prepare, program};
+use crate::{config, domain, executable, limit, prepare, program};
+use clap::Command;
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Prints one line a finding; 1 if one of them keeps Byway from carrying, 2 if the program cannot be found.
-pub fn doctor(command: Option<&OsStr>) -> i32 {
+/// Prints one line a finding, `run` having the options of a run; 1 if one of them keeps Byway from carrying, 2 if the program cannot be found.
+pub fn doctor(command: Option<&OsStr>, run: &Command) -> i32 {
     match command {
-        Some(c) => program(c),
+        Some(c) => program(c, run),
         None => {
             let found = machine();
             found.lines.iter().for_each(|line| println!("{line}"));
@@ -220,7 +221,7 @@ pub fn room(dir: &Path) -> Option<(u64, u64)> {
 }
 
 /// The set-up as a run makes it, then the program.
-fn program(name: &OsStr) -> i32 {
+fn program(name: &OsStr, words: &Command) -> i32 {
     if executable::find(name).is_none() {
         eprintln!(
             "byway: doctor: {} is not in PATH; give its path",
@@ -245,7 +246,17 @@ fn program(name: &OsStr) -> i32 {
         };
         println!("{mark}  {}", f.text);
     }
-    let against = found.any(Is::Against);
+    let left = match config::leaves(words, &executable::names(name)) {
+        Ok(left) => left,
+        Err(why) => {
+            eprintln!("byway: {why}");
+            return 2;
+        }
+    };
+    if let Some(by) = &left {
+        println!("no  {}: left alone by a setting, {by}", name.display());
+    }
+    let against = left.is_some() || found.any(Is::Against);
     println!(
         "{}",
         match (against, found.any(Is::Open)) {

@@ -40,6 +40,27 @@ pub fn script(bytes: &[u8]) -> Option<impl Iterator<Item = &OsStr>> {
     Some(words.filter(|w| !w.is_empty()).map(OsStr::from_bytes))
 }
 
+/// The paths by which a setting may name the program that `command` starts: as it is called, as it is found, as it is
+/// without links; of a script those of its interpreter too.
+pub fn names(command: &OsStr) -> Vec<PathBuf> {
+    let mut names = vec![];
+    let mut next = PathBuf::from(command);
+    for _ in 0..=SCRIPTS {
+        let found = find(next.as_os_str());
+        let whole = found.as_ref().and_then(|p| fs::canonicalize(p).ok());
+        names.push(next);
+        names.extend(found.iter().cloned().chain(whole));
+        // A FIFO would make us wait.
+        let file = found.filter(|p| p.is_file()).map(File::open);
+        let mut head = [0; FIRST];
+        let n = file.and_then(|f| f.ok()?.read_at(&mut head, 0).ok());
+        let inner = script(&head[..n.unwrap_or(0)]).and_then(|mut words| words.next());
+        let Some(inner) = inner else { break };
+        next = inner.into();
+    }
+    names
+}
+
 /// Why `command` must start without a preload library; `None`: nothing is known against one.
 pub fn refuses_preload(command: &OsStr) -> Option<String> {
     let mut path = find(command)?;

@@ -332,7 +332,7 @@ pub fn main() -> i32 {
                 cache: Some(what), ..
             } => cached::cache(what),
             Doctor { object, json, .. } if !object.is_empty() => object::print(&object, json),
-            Doctor { command, .. } => doctor::doctor(command.as_deref()),
+            Doctor { command, .. } => doctor::doctor(command.as_deref(), &run_words()),
         },
         "config" => config::config(&run_words(), told::<Config>(words).json),
         "completions" => completions::print(shown(), told::<Completions>(words).shell),

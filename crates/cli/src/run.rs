@@ -41,15 +41,21 @@ pub fn run(off: bool, explain: &Wanted, mut settings: Settings, command: &[OsStr
         tell(&why);
         return 2;
     }
-    // What a preload library would keep from starting starts plainly.
-    let refused = executable::refuses_preload(&command[0]);
+    // What a preload library would keep from starting starts plainly, and so does what a setting leaves alone.
+    let is_left = settings.programs.leaves(&executable::names(&command[0]));
+    let left = || format!("{} is left alone by a setting", command[0].display());
+    let refused = match is_left {
+        true => Some(left()),
+        false => executable::refuses_preload(&command[0]),
+    };
     let carried = refused
         .map_or_else(
             || limit::as_error(|| prepare(&settings)),
             |why| Err(Why::Now(why)),
         )
         .and_then(|(run, cache, library)| {
-            carried(&run, &cache, &library, explain, command).map_err(Why::Now)
+            let told = settings.programs.variables();
+            carried((&run, &cache, &library), explain, told, command).map_err(Why::Now)
         });
     carried.unwrap_or_else(|why| {
         explain.tell_nothing(why.text());
@@ -90,10 +96,9 @@ fn plain(command: &[OsString]) -> i32 {
 }
 
 fn carried(
-    run: &Run,
-    cache: &Path,
-    library: &Named,
+    (run, cache, library): (&Run, &Path, &Named),
     explain: &Wanted,
+    told: impl Iterator<Item = (&'static str, String)>,
     command: &[OsString],
 ) -> Result<i32, String> {
     let mut start = Command::new(&command[0]);
@@ -103,7 +108,8 @@ fn carried(
             "LD_PRELOAD",
             library.preload(std::env::var_os("LD_PRELOAD")),
         )
-        .env("BYWAY", run.name());
+        .env("BYWAY", run.name())
+        .envs(told);
     given::pass_on(&mut start);
     if explain.is_any() {
         run.begin_account();

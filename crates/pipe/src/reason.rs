@@ -46,12 +46,14 @@ pub enum Reason {
     OtherEnd = 30,
     /// A TCP connection whose writes a ring holds too few of.
     Long = 31,
+    /// A setting keeps the program from taking part.
+    LeftAlone = 32,
 }
 
 impl From<u8> for Reason {
     fn from(n: u8) -> Reason {
         use Reason::*;
-        const ALL: [Reason; 32] = [
+        const ALL: [Reason; 33] = [
             Cold,
             Readiness,
             SecondReader,
@@ -84,6 +86,7 @@ impl From<u8> for Reason {
             Full,
             OtherEnd,
             Long,
+            LeftAlone,
         ];
         ALL.get(n as usize).copied().unwrap_or(Damaged)
     }

@@ -9,7 +9,7 @@
 //! the first and the last mapping but `dl_iterate_phdr` before them.
 use crate::objects::{self, Objects};
 use crate::shadow::{self, Verdict};
-use crate::{class, environment, exec, io, later, request};
+use crate::{class, environment, exec, io, later, programs, request};
 use byway_mem::domain::Domain;
 use byway_mem::layout::flags;
 use byway_mem::{departures, known, participants};
@@ -66,25 +66,16 @@ pub fn departs(why: Reason, path: &[u8]) {
     }
 }
 
-/// Says that the program in the file behind `fd`, which is about to start, cannot load this library.
-pub fn starts_bare(fd: usize) {
+/// Says that the program at `path`, which is about to start, will not load this library.
+pub fn starts_bare(path: &[u8], why: Reason) {
     let Some(d) = domain() else { return };
-    let mut path = [0; 256];
-    let n = file::link(fd, &mut path);
-    let path = &path[..n];
     let base = path.rsplit(|&c| c == b'/').next().unwrap_or(path);
     // LINUX comm: the first 15 bytes.
     let word = |from: usize, most: usize| {
         let byte = |i: usize| base.get(from + i).copied().unwrap_or(0);
         u64::from_le_bytes(core::array::from_fn(|i| if i < most { byte(i) } else { 0 }))
     };
-    departures::note(
-        &d,
-        run(),
-        Reason::Bare as u32,
-        [word(0, 8), word(8, 7)],
-        path,
-    );
+    departures::note(&d, run(), why as u32, [word(0, 8), word(8, 7)], path);
 }
 
 /// From now on every call runs as it stands, and the domain is mapped no further than somebody may still look into it.
@@ -106,7 +97,7 @@ pub fn stop() {
 }
 
 /// glibc passes argc, argv and envp to constructors.
-extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8) {
+extern "C" fn start(_argc: i32, argv: *const *const u8, envp: *const *const u8) {
     if envp.is_null() {
         return;
     }
@@ -126,6 +117,9 @@ extern "C" fn start(_argc: i32, _argv: *const *const u8, envp: *const *const u8)
     environment::USER.store(process::geteuid(), Relaxed);
     // SAFETY: a constructor: there is one thread, and it is here.
     unsafe { *DOMAIN.0.get() = Some(d) };
+    if programs::leaves_this(argv, envp) {
+        return departs(Reason::LeftAlone, &[]);
+    }
     let mut all = Objects::new();
     if d.header().flags.load(Relaxed) & flags::NO_REWRITE != 0 {
         return;
@@ -167,16 +161,16 @@ fn split(value: &[u8]) -> ([u8; 512], u32) {
 }
 
 /// The value of `name` (with its `=`) in the environment, NUL included.
-fn variable(envp: *const *const u8, name: &[u8]) -> Option<&'static [u8]> {
+pub fn variable(envp: *const *const u8, name: &[u8]) -> Option<&'static [u8]> {
     for k in 0.. {
         // SAFETY: envp ends with a null pointer; each entry is a C string.
         let e = unsafe { *envp.add(k) };
         if e.is_null() {
             return None;
         }
-        let s = text(e);
-        if s.starts_with(name) {
-            return Some(&s[name.len()..]);
+        // SAFETY: no byte behind the NUL is read: it is none of the name's.
+        if (name.iter().enumerate()).all(|(i, c)| unsafe { *e.add(i) } == *c) {
+            return Some(&text(e)[name.len()..]);
         }
     }
     None

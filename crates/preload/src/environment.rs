@@ -6,8 +6,10 @@
 //! Not here: what becomes of pipes over an exec (exec.rs). Source: elf(5), ld.so(8), execve(2).
 use crate::access;
 use crate::attach::{self, text};
+use crate::programs;
 use crate::shadow::Status;
 use byway_mem::known;
+use byway_pipe::reason::Reason;
 use byway_sys::cached::{self, flag};
 use byway_sys::errno::failed;
 use byway_sys::syscall::{call3, call6, nr};
@@ -53,7 +55,7 @@ impl Copy {
 }
 
 /// The environment at `envp` without this library, if the program at `path` (below `dir`) must not load it, or need not: a
-/// self-contained program without a pipe of ours. `takes_pipes`: it may have one.
+/// self-contained program without a pipe of ours, or one that a setting leaves alone. `takes_pipes`: it may have one.
 #[inline(never)]
 pub fn bare(dir: usize, path: usize, envp: usize, takes_pipes: bool) -> Option<Copy> {
     let own = OWN.load(Relaxed);
@@ -65,7 +67,8 @@ pub fn bare(dir: usize, path: usize, envp: usize, takes_pipes: bool) -> Option<C
     let is_gone = file::absent(own as usize);
     let known = known_of(dir, path);
     let must_not = || MOVED.load(Relaxed) && cannot() || known == 0 && wants_to_be_first(dir, path);
-    if is_gone || !takes_pipes && known & flag::SELF_CONTAINED != 0 || must_not() {
+    let is_left = || programs::leaves(dir, path, envp);
+    if is_gone || is_left() || !takes_pipes && known & flag::SELF_CONTAINED != 0 || must_not() {
         without(envp, text(own))
     } else {
         None
@@ -115,7 +118,7 @@ fn read(fd: usize, buf: &mut [u8], offset: usize) -> usize {
 
 /// Bytes that are read of a file's begin (header and thirteen segments), and of its dynamic table at a time: a
 /// handler's stack may be small.
-const HEAD: usize = 64 + 13 * SEGMENT;
+pub const HEAD: usize = 64 + 13 * SEGMENT;
 const PIECE: usize = 256;
 /// Size of an entry of the table of segments.
 const SEGMENT: usize = 56;
@@ -123,23 +126,40 @@ const SEGMENT: usize = 56;
 /// Whether the program at `path` brings a runtime that ends it unless it is the first of all libraries:
 /// AddressSanitizer's. Such a program has it as its first one.
 fn wants_to_be_first(dir: usize, path: usize) -> bool {
+    let is_asan = each_of(dir, path, |fd, head, _| {
+        if !is_elf(head) {
+            return None;
+        }
+        if !has_interpreter(head) {
+            let mut path = [0; 256];
+            let n = file::link(fd, &mut path);
+            attach::starts_bare(&path[..n], Reason::Bare);
+        }
+        let is = |n: [u8; 32]| n.starts_with(b"libasan.so") || n.starts_with(b"libclang_rt.asan");
+        Some(first_needed(fd, head).is_some_and(is))
+    });
+    is_asan.unwrap_or(false)
+}
+
+/// Asks `found` of the file at `path` below `dir`, and of the interpreters of scripts, until it says something: of each
+/// file the descriptor, how it begins, and its path as it is called.
+pub fn each_of<T>(
+    dir: usize,
+    path: usize,
+    mut found: impl FnMut(usize, &[u8; HEAD], usize) -> Option<T>,
+) -> Option<T> {
     const SCRIPTS: usize = 4;
     let mut head = [0u8; HEAD];
+    // LINUX execve(2): a script's first line counts up to there.
+    let mut called = [0u8; 256];
     let mut next = (dir, path);
     for _ in 0..=SCRIPTS {
-        let Some(fd) = open(next.0, next.1) else {
-            return false;
-        };
+        let fd = open(next.0, next.1)?;
         let n = read(fd, &mut head, 0);
-        let first = is_elf(&head).then(|| first_needed(fd, &head)).flatten();
-        if is_elf(&head) && !has_interpreter(&head) {
-            attach::starts_bare(fd);
-        }
+        let said = found(fd, &head, next.1);
         file::close(fd);
-        if !head.starts_with(b"#!") {
-            return first.is_some_and(|n| {
-                n.starts_with(b"libasan.so") || n.starts_with(b"libclang_rt.asan")
-            });
+        if said.is_some() || !head.starts_with(b"#!") {
+            return said;
         }
         // LINUX execve(2): the interpreter's path ends at a blank.
         let skip = head[2..n]
@@ -147,13 +167,14 @@ fn wants_to_be_first(dir: usize, path: usize) -> bool {
             .take_while(|c| c.is_ascii_whitespace())
             .count();
         let begin = 2 + skip;
-        let Some(len) = head[begin..n].iter().position(u8::is_ascii_whitespace) else {
-            return false;
-        };
-        head[begin + len] = 0;
-        next = (AT_FDCWD, head[begin..].as_ptr() as usize);
+        let len = head[begin..n].iter().position(u8::is_ascii_whitespace)?;
+        called[len.min(255)..].fill(0);
+        called
+            .get_mut(..len)?
+            .copy_from_slice(&head[begin..begin + len]);
+        next = (AT_FDCWD, called.as_ptr() as usize);
     }
-    false
+    None
 }
 
 /// Whether the ELF file that begins with `head` names a loader, as far as the head tells.
@@ -221,17 +242,26 @@ fn word(b: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?))
 }
 
+/// Where the strings of an environment are, as far as it can be read.
+pub fn entries(envp: usize) -> impl Iterator<Item = usize> {
+    (0..)
+        .map_while(move |k| entry(envp, k))
+        .take_while(|&p| p != 0)
+}
+
+/// Entry `k` of the environment at `envp`.
+fn entry(envp: usize, k: usize) -> Option<usize> {
+    let at = envp.checked_add(k * 8)?;
+    // SAFETY: asked for.
+    access::allowed(at, 8, false).then(|| unsafe { (at as *const usize).read_unaligned() })
+}
+
 /// A copy of the environment without `own` in LD_PRELOAD; None if it is not there, or cannot be read.
 fn without(envp: usize, own: &[u8]) -> Option<Copy> {
-    let entry = |k: usize| {
-        let at = envp.checked_add(k * 8)?;
-        // SAFETY: asked for.
-        access::allowed(at, 8, false).then(|| unsafe { (at as *const usize).read_unaligned() })
-    };
     let mut many = 0;
     let mut preload = None;
     loop {
-        let p = entry(many)?;
+        let p = entry(envp, many)?;
         if p == 0 {
             break;
         }
@@ -263,7 +293,7 @@ fn without(envp: usize, own: &[u8]) -> Option<Copy> {
         )
     };
     for (k, to) in list[..many].iter_mut().enumerate() {
-        *to = entry(k).unwrap_or(0);
+        *to = entry(envp, k).unwrap_or(0);
     }
     value[..VARIABLE.len()].copy_from_slice(VARIABLE);
     let mut n = VARIABLE.len();

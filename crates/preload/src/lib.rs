@@ -31,6 +31,7 @@ mod messages;
 mod new_fifo;
 mod objects;
 mod pins;
+mod programs;
 mod ready;
 mod registration;
 mod registrations;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the environment is read, and never changed.
 //! Not here: where shared memory lies (crate folder), where baselines lie (bench/baseline.rs).
+use super::programs::LISTS;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -17,6 +18,12 @@ pub fn is_off() -> bool {
 /// Whether restartable sequences are not to be used.
 pub fn is_without_rseq() -> bool {
     variable("BYWAY_RSEQ").is_some_and(|v| v == "off")
+}
+
+/// The list of programs that the environment gives option `name`.
+pub fn programs(name: &str) -> Option<OsString> {
+    let (_, its) = LISTS.iter().find(|(option, _)| *option == name)?;
+    variable(its)
 }
 
 /// Whether no file of settings is to be read.

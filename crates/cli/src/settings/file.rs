@@ -243,7 +243,8 @@ pub fn with_files(
         id.and_then(|id| given.value_source(id)) == Some(ValueSource::CommandLine)
     };
     let aside = |key: &str| SET_ASIDE.iter().any(|(by, k)| *k == key && is_given(by));
-    last.retain(|key, value| value.is_some() && !is_given(key) && !aside(key));
+    let is_said = |key: &str| is_given(key) || environment::programs(key).is_some();
+    last.retain(|key, value| value.is_some() && !is_said(key) && !aside(key));
     if last.is_empty() {
         return Ok(None);
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! pipes.rs        how much a pipe holds, and which writes are copied once
 //! memory.rs       how much shared memory there is, and when it goes back
+//! programs.rs     which programs take part
 //! environment.rs  BYWAY and its like, as this process was given them
 //! file.rs         the files that give the options other defaults
 //! ```
@@ -12,11 +13,13 @@ pub mod environment;
 pub mod file;
 mod memory;
 mod pipes;
+pub mod programs;
 
 use byway_mem::layout::flags;
 use clap::{Args, ValueEnum};
 use memory::Memory;
 use pipes::Pipes;
+use programs::Programs;
 
 // The options of a run that shape its domain. (A `///` here would be the head of the command's help.)
 #[derive(Args, Default)]
@@ -28,6 +31,8 @@ pub struct Settings {
     pub pipes: Pipes,
     #[command(flatten)]
     pub memory: Memory,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 impl Settings {

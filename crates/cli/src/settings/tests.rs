@@ -3,6 +3,7 @@
 //! Not here: words that cannot be used (clap), the help (flags/tests.rs).
 use super::*;
 use clap::Parser;
+use std::path::Path;
 
 #[derive(Parser)]
 struct Line {
@@ -81,4 +82,19 @@ fn figures_of_memory_agree() {
         assert!(of(words).check().is_err(), "{words}");
     }
     assert!(of("x --low 4 --high 4").check().is_ok());
+}
+
+#[test]
+fn a_list_names_programs_by_name_or_by_path() {
+    let has = |list: &str, path: &str| programs::has(&list.into(), Path::new(path));
+    assert!(has("gcc:ssh", "/usr/bin/ssh") && has("ssh", "ssh") && has("/bin/a", "/bin/a"));
+    assert!(!has("ss", "/usr/bin/ssh") && !has("/bin/ssh", "/usr/bin/ssh") && !has("", "ssh"));
+    assert!(!has("bin", "/usr/bin/ssh") && !has("::", "ssh"));
+    let words = settings("x --leave a --leave b:/c/d --only e").programs;
+    let told: Vec<_> = words.variables().collect();
+    let expected = [("BYWAY_LEAVE", "a:b:/c/d"), ("BYWAY_ONLY", "e")].map(|(n, v)| (n, v.into()));
+    assert_eq!(told, expected);
+    assert!(words.leaves(&["/x/b".into()]) && !words.leaves(&["e".into()]));
+    // Such a run shares its memory: its processes are told by their environment.
+    assert!(!settings("x --leave a").is_private());
 }
