@@ -305,6 +305,53 @@ def look(b, page):
     check("nothing over the network", not b.asked_for(), b.asked_for())
 
 
+def changed(b, records, work):
+    """`report --compare`: one row three times slower, and another kernel."""
+    after, page = work / "after", work / "changed.html"
+    after.mkdir()
+    for name in ("fifo", "bw-pipe"):
+        r = json.loads((records / f"{name}.json").read_text())
+        # What two rounds say is nothing: each counts for eight.
+        for row in r["results"]:
+            row["samples"] *= 4
+        (records / f"{name}.json").write_text(json.dumps(r))
+        if name == "fifo":
+            r["machine"]["kernel"] = "0.0.1-test"
+            slow = next(row for row in r["results"] if row["better"])
+            slow["samples"] = [[s * (3 if slow["better"] == "less" else 1 / 3) for s in one] for one in slow["samples"]]
+        (after / f"{name}.json").write_text(json.dumps(r))
+    made = subprocess.run([byway, "report", "--compare", records, after, "-o", page], capture_output=True, text=True)
+    check("report --compare", made.returncode == 0 and "3 records before, 2 after" in made.stdout, made.stdout + made.stderr)
+    table = subprocess.run([byway, "bench", "compare", "--despite", "kernel", records / "fifo.json", after / "fifo.json"], capture_output=True, text=True)
+    worse = [line.split()[:2] for line in table.stdout.splitlines() if line.endswith("WORSE")]
+    cells = "[...document.querySelectorAll('tbody tr')].map(r => [...r.children].map(c => c.textContent))"
+    for width, height, shape in ((1400, 1000, "desk"), (390, 844, "phone")):
+        b.size(width, height, phone=shape == "phone")
+        b.media("light")
+        b.open(page.as_uri())
+        said = b.run("document.querySelector('.say').textContent")
+        rows = b.run(cells)
+        check(f"compare, {shape}: one sentence counts the rows", said.startswith(f"Of {len(rows)} rows, 0 better after, 1 worse, "), said)
+        bad = [r for r in rows if "worse" in r[-1]]
+        # Up to 40 rows are drawn each by itself, else the backends of each record.
+        backends = b.run("[...document.querySelectorAll('section table')].map(t => new Set([...t.querySelectorAll('tbody td:nth-child(2)')].map(c => c.textContent)).size)")
+        drawn = len(rows) if len(rows) <= 40 else sum(backends)
+        check(f"compare, {shape}: the row that bench compare finds", len(worse) == 1 and [r[:2] for r in bad] == worse, (bad, worse))
+        check(f"compare, {shape}: its ratio", bad and 0.3 < float(bad[0][6]) < 0.36, bad)
+        check(f"compare, {shape}: what differs is at the top", "0.0.1-test" in b.run("document.querySelector('#differs').textContent")
+              and b.run("document.querySelector('#differs').getBoundingClientRect().top < document.querySelector('.forest').parentElement.querySelector(`.forest.${'" + shape + "'}`).getBoundingClientRect().top"))
+        check(f"compare, {shape}: what is left out is told", "mbuf: only before" in b.run("document.querySelector('#left').textContent"))
+        check(f"compare, {shape}: one picture", b.run(SHOWN) == shape, b.run(SHOWN))
+        check(f"compare, {shape}: a row for each", b.run(f"document.querySelectorAll('.forest.{shape} .name').length") == drawn, drawn)
+        check(f"compare, {shape}: a heading for each record", b.run(f"document.querySelectorAll('.forest.{shape} .head').length") == 2)
+        check(f"compare, {shape}: no text on another", b.run(LIES_ON) == [], b.run(LIES_ON))
+        check(f"compare, {shape}: fits", wide_as(b, width), b.run("document.documentElement.scrollWidth"))
+        b.picture(f"compare-{shape}")
+    b.size(1280, 900)
+    check("compare: nothing on the console", not b.complaints(), b.complaints())
+    check("compare: nothing over the network", not b.asked_for(), b.asked_for())
+
+
 def main():
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
@@ -329,9 +376,11 @@ def main():
             check(f"{f.name} is drawn", b.run("document.documentElement.tagName === 'svg' && document.querySelectorAll('circle, polygon, polyline').length > 0"))
             if pictures and f.name == "demo-ratio-kernel.svg":
                 b.picture("svg")
+        changed(b, records, work)
         b.end()
         for words, says in ((["report", work / "none"], "none"), (["report", svg], "bench seeds --out"), (["report", root / "README.md"], "--json FILE"),
-                            (["report", records, "-o", "/nonexistent/x"], "give -o"), (["report"], "DIR|FILE")):
+                            (["report", records, "-o", "/nonexistent/x"], "give -o"), (["report"], "DIR|FILE"),
+                            (["report", "--compare", records], "before, after"), (["report", "--compare", records / "fifo.json", records / "mbuf.json"], "only before")):
             r = subprocess.run([byway, *words], capture_output=True, text=True)
             check(f"{words}", r.returncode == 2 and says in r.stderr, (r.returncode, r.stderr))
     print(f"report: {passed} passed, {failed} failed")

@@ -18,6 +18,9 @@ pub struct Wanted {
     /// The page
     #[arg(short, long, value_name = "FILE", default_value = "report.html", value_hint = ValueHint::FilePath)]
     output: PathBuf,
+    /// Two records, or two folders of them: what has changed from the first
+    #[arg(long, conflicts_with = "svg")]
+    compare: bool,
     /// Each plot as an SVG file in this folder, which is made
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
@@ -39,6 +42,9 @@ pub fn report(w: &Wanted) -> i32 {
 
 fn written(w: &Wanted) -> Result<String, String> {
     place(writable(&temporary(&w.output)), &w.output)?;
+    if w.compare {
+        return compared(w);
+    }
     let mut records = vec![];
     for from in &w.from {
         records.extend(read(from)?);
@@ -57,6 +63,17 @@ fn written(w: &Wanted) -> Result<String, String> {
         text.push_str(&format!("; {}: {} plots", dir.display(), files.len()));
     }
     Ok(text)
+}
+
+/// The page of what has changed.
+fn compared(w: &Wanted) -> Result<String, String> {
+    let [before, after] = &w.from[..] else {
+        return Err("--compare takes two records, or two folders of them: before, after".into());
+    };
+    let (before, after) = (read(before)?, read(after)?);
+    let n = format!("{} records before, {} after", before.len(), after.len());
+    whole(&w.output, &report::compared(before, after)?)?;
+    Ok(format!("{}: {n}", w.output.display()))
 }
 
 /// The record in a file, or those in a folder and in the folders that it has.

@@ -31,6 +31,7 @@ pub enum Verdict {
 pub struct Change {
     pub case: String,
     pub backend: String,
+    pub metric: String,
     pub unit: String,
     /// Medians.
     pub before: f64,
@@ -52,6 +53,18 @@ pub struct Difference {
     pub before: String,
     pub after: String,
 }
+
+/// Names of the differences that are of the machine, not of the measurement.
+pub const OF_MACHINE: [&str; 8] = [
+    "cpu",
+    "cpus",
+    "memory_mib",
+    "kernel",
+    "libc",
+    "governor",
+    "turbo",
+    "affinity",
+];
 
 /// All that makes figures, where the two differ. Names are those of the record.
 pub fn differences(a: &Record, b: &Record) -> Vec<Difference> {
@@ -129,17 +142,29 @@ pub fn comparable(a: &Record, b: &Record, meant: &[String]) -> Result<(), String
 
 /// Every row that both have; `threshold` is a part, such as 0.05.
 pub fn changes(a: &Record, b: &Record, threshold: f64) -> Vec<Change> {
-    let both: Vec<_> = (a.results.iter())
-        .filter_map(|x| {
-            let y = b.find(&x.case, &x.backend, &x.metric)?;
-            let has = |r: &Row| r.samples.iter().any(|s| !s.is_empty());
-            Some((x, y, x.better?)).filter(|_| has(x) && has(y))
-        })
-        .collect();
-    let rows = both.len().max(1) as f64;
-    both.into_iter()
-        .map(|(x, y, better)| change(x, y, better, threshold, 5.0 / rows))
-        .collect()
+    of_all(&[(a, b)], threshold).concat()
+}
+
+/// The same of several records, a list for each two: the intervals are for the rows of all of them together.
+pub fn of_all(records: &[(&Record, &Record)], threshold: f64) -> Vec<Vec<Change>> {
+    let both = |(a, b): &(&Record, &Record)| both(a, b).count();
+    let rows: usize = records.iter().map(both).sum();
+    let out = 5.0 / rows.max(1) as f64;
+    let changes = |(a, b): &(&Record, &Record)| {
+        let rows = self::both(a, b);
+        rows.map(|(x, y, better)| change(x, y, better, threshold, out))
+            .collect()
+    };
+    records.iter().map(changes).collect()
+}
+
+/// The rows of `a`, with those of `b` that measure the same.
+fn both<'a>(a: &'a Record, b: &'a Record) -> impl Iterator<Item = (&'a Row, &'a Row, Better)> {
+    a.results.iter().filter_map(|x| {
+        let y = b.find(&x.case, &x.backend, &x.metric)?;
+        let has = |r: &Row| r.samples.iter().any(|s| !s.is_empty());
+        Some((x, y, x.better?)).filter(|_| has(x) && has(y))
+    })
 }
 
 /// One of them; the interval leaves out so many percent.
@@ -159,6 +184,7 @@ fn change(x: &Row, y: &Row, better: Better, threshold: f64, out: f64) -> Change 
     Change {
         case: x.case.clone(),
         backend: x.backend.clone(),
+        metric: x.metric.clone(),
         unit: x.unit.clone(),
         before: x.median,
         after: y.median,

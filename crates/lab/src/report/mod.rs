@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! records --summary.rs--> a row of each, one sentence --svg/forest.rs--> the picture that the page opens with
+//! two of each --changes.rs-> what has changed, a page of its own, with the same picture
 //!         --plot.rs-----> what each plot shows --page.rs, assets/--> one HTML file: tables, and plots that a browser draws
 //!                                              --svg.rs----------> an SVG file of each
 //! ```
@@ -9,6 +10,7 @@
 //! wherever they appear; the page asks for nothing over the network (its own policy forbids it).
 //! Not here: files and folders (cli).
 mod cases;
+mod changes;
 mod curves;
 mod page;
 mod plot;
@@ -18,6 +20,7 @@ mod tables;
 mod units;
 
 use crate::record::Record;
+pub use changes::page as compared;
 pub use page::{day, page};
 
 /// The workloads of the sources, in their order, and then the lab's own.
@@ -63,7 +66,7 @@ fn is_of_a_source(workload: &str) -> bool {
 /// A sentence: a plot could not be drawn.
 pub fn svgs(records: &[Named]) -> Result<Vec<(String, String)>, String> {
     let rows = summary::rows(records);
-    let picture = svg::forest::file(&rows, &summary::sentence(&rows));
+    let picture = svg::forest::file(&rows, &summary::sentence(&rows), svg::forest::AXIS);
     let first = [Ok(("summary.svg".to_string(), picture))].into_iter();
     let plots = records.iter().flat_map(|n| plot::plots(&n.name, &n.record));
     first

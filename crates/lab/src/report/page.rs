@@ -21,17 +21,7 @@ const AXES: &str = include_str!("axes.js");
 
 /// The page of all records.
 pub fn page(all: &[Named]) -> String {
-    let mut p = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    p.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    p.push_str(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n",
-    );
-    let _ = writeln!(
-        p,
-        "<title>byway bench: report</title>\n<style>{UPLOT_CSS}\n{STYLE}\n{MORE_STYLE}</style></head><body>"
-    );
-    p.push_str("<header><h1>byway bench: report</h1><button id=\"theme\" type=\"button\">dark or light</button></header>\n<main>\n");
+    let mut p = begin("byway bench: report");
     p.push_str(&opening(all));
     let beside = beside(all);
     p.push_str(&head(all, !beside.is_empty()));
@@ -49,17 +39,41 @@ pub fn page(all: &[Named]) -> String {
         100.0 * Ratio::more_throughput(1.5)
     );
     all.iter().for_each(|n| part(&mut p, n));
-    let _ = writeln!(
-        p,
-        "</main>\n<footer><p>Plots: values appear under the pointer, or with the arrow keys once a plot has the focus. \
-         Every value stands in a table too.</p><details><summary>uPlot 1.6.32, which draws them: licence</summary><pre>{}</pre></details></footer>",
+    let footer = format!(
+        "<p>Plots: values appear under the pointer, or with the arrow keys once a plot has the focus. Every value stands in \
+         a table too.</p><details><summary>uPlot 1.6.32, which draws them: licence</summary><pre>{}</pre></details>",
         escaped(UPLOT_LICENSE)
     );
+    end(&mut p, &footer, true);
+    p
+}
+
+/// The head of a page and its heading.
+pub fn begin(title: &str) -> String {
+    let mut p = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    p.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    p.push_str(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n",
+    );
     let _ = writeln!(
         p,
-        "<script>{UPLOT}</script>\n<script>{AXES}</script>\n<script>{SCRIPT}</script></body></html>"
+        "<title>{title}</title>\n<style>{UPLOT_CSS}\n{STYLE}\n{MORE_STYLE}</style></head><body>"
+    );
+    let _ = writeln!(
+        p,
+        "<header><h1>{title}</h1><button id=\"theme\" type=\"button\">dark or light</button></header>\n<main>"
     );
     p
+}
+
+/// The end of a page; with what draws plots, if it has some.
+pub fn end(p: &mut String, footer: &str, has_plots: bool) {
+    let _ = writeln!(p, "</main>\n<footer>{footer}</footer>");
+    if has_plots {
+        let _ = writeln!(p, "<script>{UPLOT}</script>\n<script>{AXES}</script>");
+    }
+    let _ = writeln!(p, "<script>{SCRIPT}</script></body></html>");
 }
 
 /// One sentence, one picture, and how to read it.
@@ -72,7 +86,7 @@ fn opening(all: &[Named]) -> String {
     );
     if !rows.is_empty() {
         for shape in [Shape::Desk, Shape::Phone] {
-            h.push_str(&forest::draw(&rows, &sentence, shape));
+            h.push_str(&forest::draw(&rows, &sentence, forest::AXIS, shape));
         }
         let _ = writeln!(
             h,
@@ -166,7 +180,7 @@ fn head(all: &[Named], has_published: bool) -> String {
     h
 }
 
-fn machine(r: &Record) -> String {
+pub fn machine(r: &Record) -> String {
     let m = &r.machine;
     format!(
         "{}, {} CPUs, {} MiB, Linux {}, {}",

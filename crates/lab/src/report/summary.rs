@@ -15,14 +15,14 @@ pub struct Row {
     /// Of the record's part of the page.
     pub part: String,
     pub label: String,
-    compared: String,
-    /// Whether a source measured this workload; the others are the lab's own.
-    pub of_a_source: bool,
+    pub(super) compared: String,
+    /// The heading above it in the picture, where rows have different ones.
+    pub head: String,
     /// The case with the middle ratio; of an even number, the lower of the two in the middle.
     pub case: String,
     pub ratio: f64,
     pub ci95: [f64; 2],
-    rounds: usize,
+    pub(super) rounds: usize,
     pub verdict: Verdict,
     /// What its interval alone says.
     pub leans: Clear,
@@ -143,7 +143,10 @@ fn row(n: &Named, name: &str, one_cpu: bool, mut own: Vec<&Ratio>) -> Option<Row
         part: n.name.clone(),
         label: format!("{name}{}", if one_cpu { ", 1 CPU" } else { "" }),
         compared: format!("{} over {}", middle.backend, middle.over),
-        of_a_source: is_of_a_source(&n.record.workload),
+        head: match is_of_a_source(&n.record.workload) {
+            true => "from the sources".into(),
+            false => "the lab’s own".into(),
+        },
         case: middle.case.clone(),
         ratio: middle.ratio,
         ci95: middle.ci95,

@@ -49,6 +49,9 @@ const PHONE: Frame = Frame {
     letters: 11.0,
 };
 
+/// What stands at the axis of the summary's picture.
+pub const AXIS: &str = "times better with Byway";
+
 /// What stands above the first row, and below the last.
 const ABOVE: f64 = 26.0;
 const BELOW: f64 = 44.0;
@@ -59,12 +62,12 @@ const FAINT_TEXT: &str = " opacity=\"0.75\"";
 
 /// Drawn from top to bottom.
 enum Line<'a> {
-    Head(&'static str),
+    Head(&'a str),
     Row(&'a Row),
 }
 
-/// The picture; `told` is what it says to those who do not see it.
-pub fn draw(rows: &[Row], told: &str, shape: Shape) -> String {
+/// The picture; `told` is what it says to those who do not see it, `along` stands at the axis.
+pub fn draw(rows: &[Row], told: &str, along: &str, shape: Shape) -> String {
     let f = match shape {
         Shape::Desk => &DESK,
         Shape::Phone => &PHONE,
@@ -85,16 +88,17 @@ pub fn draw(rows: &[Row], told: &str, shape: Shape) -> String {
         escaped(told),
         f.letters
     );
-    axis(&mut s, f, &scale, bottom);
+    axis(&mut s, f, &scale, along, bottom);
     for (i, line) in lines.iter().enumerate() {
         let y = ABOVE + f.high * (i as f64 + 0.5);
         match line {
             Line::Head(text) => {
                 let _ = writeln!(
                     s,
-                    "<text class=\"head\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" font-weight=\"bold\">{text}</text>",
+                    "<text class=\"head\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" font-weight=\"bold\">{}</text>",
                     f.names,
-                    y + 0.36 * f.letters
+                    y + 0.36 * f.letters,
+                    escaped(text)
                 );
             }
             Line::Row(r) => row(&mut s, f, &scale, r, y, shape),
@@ -105,8 +109,8 @@ pub fn draw(rows: &[Row], told: &str, shape: Shape) -> String {
 }
 
 /// The same as a file: on white.
-pub fn file(rows: &[Row], told: &str) -> String {
-    let picture = draw(rows, told, Shape::Desk);
+pub fn file(rows: &[Row], told: &str, along: &str) -> String {
+    let picture = draw(rows, told, along, Shape::Desk);
     let Some((head, rest)) = picture.split_once('\n') else {
         return picture;
     };
@@ -114,14 +118,18 @@ pub fn file(rows: &[Row], told: &str) -> String {
     format!("{head}\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{rest}")
 }
 
-/// The rows, those of the sources and the lab's own each below a heading if there are both.
+/// The rows, those of one heading together below it, if there are several.
 fn lines(rows: &[Row]) -> Vec<Line<'_>> {
-    let (theirs, own): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.of_a_source);
-    let both = !theirs.is_empty() && !own.is_empty();
+    let mut heads: Vec<&str> = vec![];
+    for r in rows {
+        if !heads.contains(&&r.head[..]) {
+            heads.push(&r.head);
+        }
+    }
     let mut v = vec![];
-    for (head, part) in [("from the sources", theirs), ("the lab’s own", own)] {
-        v.extend(both.then_some(Line::Head(head)));
-        v.extend(part.into_iter().map(Line::Row));
+    for head in &heads {
+        v.extend((heads.len() > 1).then_some(Line::Head(head)));
+        v.extend(rows.iter().filter(|r| r.head == *head).map(Line::Row));
     }
     v
 }
@@ -145,7 +153,7 @@ impl Frame {
 }
 
 /// Its marks, the line at 1, and which side of it is which.
-fn axis(s: &mut String, f: &Frame, scale: &Scale, bottom: f64) {
+fn axis(s: &mut String, f: &Frame, scale: &Scale, along: &str, bottom: f64) {
     let (one, small) = (f.x(scale, 1.0), f.letters - 1.0);
     let mut end = f64::NEG_INFINITY;
     for mark in &scale.marks {
@@ -181,7 +189,7 @@ fn axis(s: &mut String, f: &Frame, scale: &Scale, bottom: f64) {
     }
     let _ = writeln!(
         s,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"{small}\">times better with Byway (logarithmic)</text>",
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"{small}\">{along} (logarithmic)</text>",
         (f.left + f.right) / 2.0,
         bottom + 34.0
     );
@@ -310,7 +318,7 @@ mod tests {
     fn every_row_is_drawn_and_looks_as_it_was_judged() {
         let rows = some();
         for shape in [Shape::Desk, Shape::Phone] {
-            let s = draw(&rows, "told", shape);
+            let s = draw(&rows, "told", "times better", shape);
             assert_eq!(numbers(&s, "name", "y").len(), rows.len());
             assert_eq!(s.matches("<g class=\"faster ").count(), 3);
             assert_eq!(s.matches("<g class=\"slower ").count(), 1);
@@ -325,7 +333,7 @@ mod tests {
 
     #[test]
     fn one_divides_faster_from_slower() {
-        let s = draw(&some(), "told", Shape::Desk);
+        let s = draw(&some(), "told", "times better", Shape::Desk);
         let one = numbers(&s, "one", "x1")[0];
         let at = |class: &str| {
             let after = s.split_once(&format!("<g class=\"{class} ")).unwrap().1;
@@ -339,7 +347,7 @@ mod tests {
     #[test]
     fn texts_stand_inside_and_not_on_each_other() {
         for (shape, width) in [(Shape::Desk, DESK.width), (Shape::Phone, PHONE.width)] {
-            let s = draw(&some(), "told", shape);
+            let s = draw(&some(), "told", "times better", shape);
             for class in ["tick", "name", "figure"] {
                 assert!(
                     numbers(&s, class, "x")
@@ -369,16 +377,16 @@ mod tests {
     #[test]
     fn both_kinds_of_rows_have_a_heading_if_there_are_both() {
         let all = some();
-        let s = draw(&all, "told", Shape::Desk);
+        let s = draw(&all, "told", "times better", Shape::Desk);
         assert_eq!(s.matches("class=\"head\"").count(), 2);
-        assert!(!draw(&all[..4], "told", Shape::Desk).contains("class=\"head\""));
+        assert!(!draw(&all[..4], "told", "times better", Shape::Desk).contains("class=\"head\""));
         // Nothing to compare is an empty picture, and no fault.
-        assert!(!draw(&[], "told", Shape::Phone).contains("NaN"));
+        assert!(!draw(&[], "told", "times better", Shape::Phone).contains("NaN"));
     }
 
     #[test]
     fn a_file_is_on_white_and_says_what_it_shows() {
-        let s = file(&some(), "1 < 2");
+        let s = file(&some(), "1 < 2", "times better");
         assert!(s.starts_with("<svg ") && s.contains("fill=\"#fff\"/>"));
         assert!(s.contains("aria-label=\"1 &lt; 2\""));
     }
