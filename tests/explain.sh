@@ -171,6 +171,14 @@ S
 "$byway" run -- sh twice.sh 20M; "$byway" run --explain=json --explain-to said -- sh twice.sh 30M; wait $keeps
 sum='import json; c, = json.load(open("said"))["channels"]; print(c["carried_bytes"] + c["kernel_bytes"])'
 is "its own bytes" "$("$python" -c "$sum")" 31457280
+# Runs that begin at once with an empty cache: the one that serves is woken, whichever it is.
+late=0
+for i in 1 2 3 4; do
+  rm -rf empty
+  for k in 1 2; do BYWAY_CACHE=$work/empty "$byway" run --explain-to begin$k -- sh -c 'cat zeros | (sleep 0.2; wc -c)' >/dev/null & done; wait
+  late=$((late + $(cat begin1 begin2 | grep -c "looked at in time: ")))
+done
+is "runs that begin at once" $((late < 4)) 1
 # One document.
 "$byway" run --explain=json --explain-to said -- sh -c 'cat zeros | wc -c' >out; is "json: status" $? 0
 "$python" - <<'P' >out; is "json" "$(cat out)" "cat wc 52428800 True"

@@ -6,7 +6,6 @@
 //! Not here: the answers (they lie in the cache), the service (crates/cli/src/service.rs).
 use byway_mem::domain::Domain;
 use byway_mem::layout::Header;
-use byway_sys::syscall::{call3, nr};
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -44,8 +43,8 @@ fn ask(d: Domain, file: u32) -> bool {
         h.scan_fd.store(file, Relaxed);
         // ORDER: the request's words before its number.
         let ticket = h.scan_wanted.fetch_add(1, Release).wrapping_add(1);
-        // SAFETY: FUTEX_WAKE of a word in the domain.
-        unsafe { call3(nr::FUTEX, h.scan_wanted.as_ptr() as usize, 1, 1) };
+        // All of them: every run of the domain sleeps there, and one of them serves.
+        d.call_service();
         // ORDER: the cache files were written before the answer.
         let answered = || h.scan_done.load(Acquire) == ticket;
         while !answered() && !is_late() {
