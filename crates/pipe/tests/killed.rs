@@ -13,7 +13,7 @@ use byway_pipe::read::Armed;
 use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, Step, fifo, handback, lock, opening, read};
 use byway_sys::file;
-use common::{Pipe, pipe};
+use common::{Pipe, pipe, sockets};
 use std::sync::atomic::Ordering::Relaxed;
 
 fn pattern(i: usize) -> u8 {
@@ -40,7 +40,10 @@ struct Begun {
 
 impl Begun {
     fn open() -> Begun {
-        let mut p = pipe();
+        Begun::open_as(pipe())
+    }
+
+    fn open_as(mut p: Pipe) -> Begun {
         p.rseq = false;
         let mut warm = vec![0; 4096];
         for _ in 0..20 {
@@ -226,6 +229,28 @@ fn a_hand_back() {
 fn a_hand_back_behind_a_reader_that_was_woken() {
     let woken = || {
         let mut b = Begun::open();
+        b.sleeps();
+        b.put(100);
+        b.put(20_000);
+        b
+    };
+    at_each_change(5, woken, hands_back);
+}
+
+#[test]
+fn a_hand_back_of_a_socket() {
+    let ring = || {
+        let mut b = Begun::open_as(sockets());
+        b.put(30_000);
+        b
+    };
+    at_each_change(5, ring, hands_back);
+}
+
+#[test]
+fn a_hand_back_of_a_socket_behind_a_reader_that_was_woken() {
+    let woken = || {
+        let mut b = Begun::open_as(sockets());
         b.sleeps();
         b.put(100);
         b.put(20_000);

@@ -10,7 +10,7 @@ use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::write::Progress;
-use byway_pipe::{Caller, Step, fast_path, read, write};
+use byway_pipe::{Caller, Step, birth, fast_path, read, write};
 use byway_sys::{file, process};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -91,6 +91,27 @@ pub fn pipe_in(d: Domain) -> Pipe {
         ch,
         r: fds[0] as usize,
         w: fds[1] as usize,
+    }
+}
+
+/// One direction of a new pair of stream sockets that the core knows.
+pub fn sockets() -> Pipe {
+    let d = domain();
+    let mut fds = [0i32; 2];
+    // SAFETY: socketpair(2) fills two ints.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, fds.as_mut_ptr()) };
+    assert_eq!(made, 0);
+    let [one, other] = fds.map(|fd| file::identity(fd as usize).unwrap());
+    assert!(birth::pair_born(d, one, other, 1));
+    let i = registry::find(d, one.dev, one.ino).unwrap();
+    Pipe {
+        pull: true,
+        cpus: process::allowed_cpus(),
+        rseq: true,
+        d,
+        ch: Channel::at(d, i).unwrap(),
+        r: fds[1] as usize,
+        w: fds[0] as usize,
     }
 }
 
