@@ -219,33 +219,15 @@ impl WriterSide {
 pub struct Place {
     m: AtomicU64,
     offer: Offer,
-    pub reader_cpu: Cpu,
-    pub writer_cpu: Cpu,
+    pub reader_cpu: wait::Cpu,
+    pub writer_cpu: wait::Cpu,
     /// Whether readers leave the lines that they copy from where they are (policy/cache_lines.rs, Left).
     pub left: AtomicU32,
     /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (wait.rs,
     /// `let_publish`).
     pub more: AtomicU8,
-    /// Whether the reader that sleeps, or that slept last, is inside a read: the kernel gives it bytes by itself.
-    takes: AtomicU8,
-}
-
-/// The CPU on which a side last waited, or looked at the clock.
-#[repr(transparent)]
-pub struct Cpu(AtomicU32);
-
-impl Cpu {
-    #[inline]
-    pub fn get(&self) -> u32 {
-        self.0.load(Relaxed)
-    }
-    /// A thread seldom changes it, and a store would take the line from the other side.
-    #[inline]
-    pub fn set(&self, cpu: u32) {
-        if self.get() != cpu {
-            self.0.store(cpu, Relaxed);
-        }
-    }
+    /// Whether the reader that sleeps, or that slept last, is inside a read (lane.rs, `takes_asleep`).
+    pub takes: AtomicU8,
 }
 
 /// The tail, and on its line the last short write's bytes (inline_payload.rs).
@@ -479,21 +461,6 @@ impl Channel {
             .h
             .compare_exchange(old.0, new.0, AcqRel, Acquire)
             .is_ok()
-    }
-
-    /// Of a reader that sleeps, whether it is inside a read. Said of one that is before it counts as asleep, and of
-    /// another after that: on doubt it is.
-    #[inline]
-    pub(crate) fn takes_asleep(&self, takes: bool) {
-        let takes = u8::from(takes);
-        // Seldom another; a store would take the line from the other side.
-        if self.m.0.takes.load(Relaxed) != takes {
-            self.m.0.takes.store(takes, Relaxed);
-        }
-    }
-    /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
-    pub(crate) fn is_taken_from(&self) -> bool {
-        self.tail().sleepers() > 0 && self.m.0.takes.load(Relaxed) != 0
     }
 
     /// `n` bytes of the kernel lane were read.

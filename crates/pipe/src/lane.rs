@@ -14,6 +14,7 @@ use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
 use byway_sys::socket::{self, MSG_DONTWAIT, MSG_NOSIGNAL};
 use byway_sys::syscall::{call3, call6, nr};
 use core::ops::Deref;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// A channel's kernel lane, by one descriptor of it.
 #[derive(Clone, Copy)]
@@ -27,6 +28,20 @@ impl Channel {
     #[inline]
     pub fn lane(&self, fd: usize) -> Lane<'_> {
         Lane { ch: self, fd }
+    }
+    /// Of a reader that sleeps, whether it is inside a read: the kernel gives it bytes by itself. Said of one that is
+    /// before it counts as asleep, and of another after that: on doubt it is.
+    #[inline]
+    pub(crate) fn takes_asleep(&self, takes: bool) {
+        let said = &self.m.0.takes;
+        // Seldom another; a store would take the line from the other side.
+        if said.load(Relaxed) != u8::from(takes) {
+            said.store(u8::from(takes), Relaxed);
+        }
+    }
+    /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
+    pub(crate) fn is_taken_from(&self) -> bool {
+        self.tail().sleepers() > 0 && self.m.0.takes.load(Relaxed) != 0
     }
 }
 

@@ -8,7 +8,7 @@
 //! (wait/batch.rs); the yield of a writer that woke a reader on one CPU, which has bounds of its own
 //! (wait/handover.rs).
 use crate::Caller;
-use crate::channel::{Channel, Cpu, PIPE_BUF};
+use crate::channel::{Channel, PIPE_BUF};
 use crate::lock::Patience;
 use crate::policy::{ROOM, Score, lines_come_when_asked, per_us};
 use crate::word::Tail;
@@ -32,6 +32,24 @@ const SPIN_US: u64 = 20;
 const PROMPT_US: u64 = 1;
 /// A yield that took longer was dear.
 const LONG_US: u64 = 1000;
+
+/// The CPU on which a side last waited, or looked at the clock.
+#[repr(transparent)]
+pub struct Cpu(AtomicU32);
+
+impl Cpu {
+    #[inline]
+    pub fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+    /// A thread seldom changes it, and a store would take the line from the other side.
+    #[inline]
+    pub fn set(&self, cpu: u32) {
+        if self.get() != cpu {
+            self.0.store(cpu, Relaxed);
+        }
+    }
+}
 
 /// The cycle until which nobody yields on `cpu`, for somebody's yield was dear there.
 fn dear_until(me: &Caller, cpu: u32) -> &'static AtomicU64 {
