@@ -405,21 +405,25 @@ impl<'a> Reading<'a, '_> {
 
 /// Arms a reader that saw `t`, and nothing in the ring, and `m` none. Of one that waits by poll(2) `want` is 0.
 pub(crate) fn to_sleep(ch: &Channel, t: Tail, m: Chunk, want: usize) -> Option<Armed> {
-    let takes = want > 0;
-    if takes {
-        ch.takes_asleep(true);
-    }
     // I4 and I5: nothing published, nothing in the kernel lane; the same CAS says that we sleep and that nobody has
     // woken.
-    ch.cas_tail(t, t.sleeper_added().without(Tail::WOKEN))
-        .ok()?;
-    if !takes {
-        ch.takes_asleep(false);
-    }
-    Some(Armed {
+    let armed = Armed {
         before: Some(m),
         want,
-    })
+    };
+    falls_asleep(ch, t, t.without(Tail::WOKEN), want).then_some(armed)
+}
+
+/// A reader of `want` bytes, or of 0 that waits by poll(2), counts as asleep: the tail `t` becomes `then` and that.
+fn falls_asleep(ch: &Channel, t: Tail, then: Tail, want: usize) -> bool {
+    if want > 0 {
+        ch.takes_asleep(true);
+    }
+    let done = ch.cas_tail(t, then.sleeper_added()).is_ok();
+    if done && want == 0 {
+        ch.takes_asleep(false);
+    }
+    done
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
@@ -449,8 +453,7 @@ pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &
             ch.keep_closed();
             continue;
         }
-        ch.takes_asleep(true);
-        if ch.cas_tail(t, t.sleeper_added()).is_ok() {
+        if falls_asleep(ch, t, t, want) {
             return Step::NativeCounted;
         }
     }

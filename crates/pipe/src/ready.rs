@@ -108,11 +108,36 @@ pub fn has_bytes(ch: &Channel) -> bool {
     !t.closed() && !h.held() && t.wide(h.position()) != h.position()
 }
 
-/// Whether a reader finds bytes of which its descriptor does not tell, or of an inbox may not tell.
-pub fn is_hidden(ch: &Channel, fd: usize) -> bool {
-    let told = || (ch.chunk().valid() || ch.is_fifo()) && !ch.lane(fd).is_empty();
-    // The queue of an inbox has outsiders' datagrams at any time: to ask for them is a call for each look.
-    has_unread(ch, end(ch)) && (ch.is_inbox() || !told())
+/// What a reader finds in the ring, and whether its descriptor tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    Nothing,
+    /// Bytes of which the descriptor does not tell, or of an inbox may not tell.
+    Hidden,
+    /// The kernel lane has bytes too.
+    Told,
+}
+
+impl Unread {
+    /// That of `ch`, by `fd`.
+    pub fn of(ch: &Channel, fd: usize) -> Unread {
+        if !has_unread(ch, end(ch)) {
+            return Unread::Nothing;
+        }
+        // The queue of an inbox has outsiders' datagrams at any time: to ask for them is a call for each look.
+        let told = !ch.is_inbox()
+            && (is_lane_behind(ch)
+                || (ch.chunk().valid() || ch.is_fifo()) && !ch.lane(fd).is_empty());
+        if told { Unread::Told } else { Unread::Hidden }
+    }
+}
+
+/// Whether the kernel lane surely has bytes behind some of the ring's: nobody writes, and nobody reads them yet. What TCP
+/// has sent may be on its way.
+fn is_lane_behind(ch: &Channel) -> bool {
+    let (t, m, r) = (ch.tail(), ch.chunk(), ch.head().position());
+    let free = t.lock_owner() == 0 && !t.closed() && !ch.is_socket();
+    free && m.valid() && r < m.position(r) && ch.tail() == t
 }
 
 /// Whether the ring has something to read before `end`, where the stream ended a moment ago.

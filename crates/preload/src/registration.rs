@@ -5,7 +5,8 @@
 use crate::fdtable::Endpoint;
 use crate::{asked, fdtable};
 use byway_pipe::channel::Channel;
-use byway_pipe::{Caller, datagram, ready};
+use byway_pipe::ready::{self, Unread};
+use byway_pipe::{Caller, datagram};
 use byway_sys::file::{self, POLLIN, POLLOUT};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -50,6 +51,8 @@ pub struct Entry {
     pub looks: u8,
     /// What is true, asked for, and not told by the kernel.
     pub hidden: u32,
+    /// By level: the ring has something to read, and the kernel tells.
+    pub shows: bool,
     /// By edge: the ring has something to read, told or not.
     pub unread: bool,
     /// By edge: a call sleeps beside what was told of it, which another thread is to read; and where the head was then.
@@ -88,6 +91,7 @@ impl Entry {
             armed: false,
             looks: 0,
             hidden: 0,
+            shows: false,
             unread: false,
             owed: false,
             head: 0,
@@ -173,6 +177,7 @@ impl Entry {
         };
         let fd = self.fd as usize;
         let mut bits = 0;
+        self.shows = false;
         if self.asks(asked::IN) != 0 {
             ready::await_rest(me, ch);
             let end = ready::end(ch);
@@ -186,7 +191,11 @@ impl Entry {
                 true => self.unread && (end != self.told || self.fresh),
                 // Of two with the same data nobody could say which the kernel has told of.
                 false if self.alike && ch.is_inbox() && tells(fd) => false,
-                false => ready::is_hidden(ch, fd),
+                false => {
+                    let unread = Unread::of(ch, fd);
+                    self.shows = unread == Unread::Told;
+                    unread == Unread::Hidden
+                }
             };
             if hidden {
                 bits |= self.asks(asked::IN);

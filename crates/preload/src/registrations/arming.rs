@@ -20,7 +20,7 @@ const FEW: usize = 16;
 const WORTH: u64 = 1 << 15;
 const POOR: u8 = 8;
 impl List {
-    /// Looks at what the kernel does not tell. Whether there is anything.
+    /// Looks at what the kernel does not tell. Whether there is anything, or what it tells.
     pub fn look(&mut self, me: &Caller) -> bool {
         let mut any = false;
         for k in (0..self.hot).rev() {
@@ -29,12 +29,16 @@ impl List {
             }
             let e = &mut self.all()[k];
             // Of one that is armed, for another thread, the kernel tells.
-            e.hidden = if e.armed { 0 } else { e.look(me) };
+            (e.hidden, e.shows) = if e.armed {
+                (0, false)
+            } else {
+                (e.look(me), e.shows && !e.once)
+            };
             if e.once && e.hidden != 0 {
                 self.leave_to_kernel(me, k);
                 continue;
             }
-            any |= e.hidden != 0;
+            any |= e.hidden != 0 || e.shows;
             if self.hot > FEW && self.all()[k].rests() && self.arm(me, k, false) {
                 self.idles(k);
             }
