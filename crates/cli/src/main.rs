@@ -32,10 +32,10 @@
 //   top         the command `top`
 //   object      the command `doctor --object`
 //   cached      the command `doctor --cache`
+//   config      the command `config`
 //   doctor      the command `doctor`
 //   report      the command `report`
 //   bench       the commands `bench` and `demo`
-//   config      the command `config`
 //   diagnosis   the command `doctor --report`
 //   completions the command `completions`
 //   manual      the manual pages

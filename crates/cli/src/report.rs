@@ -18,7 +18,7 @@ pub struct Wanted {
     /// The page
     #[arg(short, long, value_name = "FILE", default_value = "report.html", value_hint = ValueHint::FilePath)]
     output: PathBuf,
-    /// Two records, or two folders of them: what has changed from the first
+    /// Two records, or two folders of them: what has changed
     #[arg(long, conflicts_with = "svg")]
     compare: bool,
     /// Each plot as an SVG file in this folder, which is made
