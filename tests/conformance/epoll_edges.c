@@ -93,6 +93,7 @@ static void room(void) {
     while ((n = read(p[0], b, sizeof b))) {
         verify(b, n, at);
         at += n;
+        sleep_ms(1); /* it is to find the pipe full once more, and then it ends */
     }
     REAP0(c);
 }
