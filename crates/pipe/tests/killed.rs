@@ -106,7 +106,7 @@ impl Begun {
     }
 
     /// Reads to the end of the stream: all that was written, once and in order, and as much as came of the write that
-    /// was killed. Who finds the dead is the reader, or before it a writer that hands the channel back.
+    /// was killed. The reader finds the dead, or before it a writer that hands the channel back.
     fn ends(&mut self, hands_back: bool) {
         self.wakes();
         if hands_back {
@@ -210,53 +210,53 @@ fn rounds(hands_back: bool, least: usize, make: fn() -> Begun, call: fn(&Begun))
     assert!(k > least, "{k}");
 }
 
+/// Bytes are in the ring alone.
+fn ring(p: Pipe) -> Begun {
+    let mut b = Begun::open_as(p);
+    b.put(30_000);
+    b
+}
+
+/// The kernel lane has the bytes that wake the reader, the ring those behind them.
+fn woken(p: Pipe) -> Begun {
+    let mut b = Begun::open_as(p);
+    b.sleeps();
+    b.put(100);
+    b.put(20_000);
+    b
+}
+
+/// The reader sleeps; the write that is to be killed has `more` bytes.
+fn asleep(more: usize) -> Begun {
+    let mut b = Begun::open();
+    b.sleeps();
+    b.more = more;
+    b
+}
+
 fn hands_back(b: &Begun) {
     handback::hand_back(&me(&b.p), b.p.ch, b.p.w, false, Reason::Splice);
 }
 
 #[test]
 fn a_hand_back() {
-    let ring = || {
-        let mut b = Begun::open();
-        b.put(30_000);
-        b
-    };
-    at_each_change(5, ring, hands_back);
+    at_each_change(5, || ring(pipe()), hands_back);
 }
 
 /// The reader may take what is poured behind the bytes that woke it.
 #[test]
 fn a_hand_back_behind_a_reader_that_was_woken() {
-    let woken = || {
-        let mut b = Begun::open();
-        b.sleeps();
-        b.put(100);
-        b.put(20_000);
-        b
-    };
-    at_each_change(5, woken, hands_back);
+    at_each_change(5, || woken(pipe()), hands_back);
 }
 
 #[test]
 fn a_hand_back_of_a_socket() {
-    let ring = || {
-        let mut b = Begun::open_as(sockets());
-        b.put(30_000);
-        b
-    };
-    at_each_change(5, ring, hands_back);
+    at_each_change(5, || ring(sockets()), hands_back);
 }
 
 #[test]
 fn a_hand_back_of_a_socket_behind_a_reader_that_was_woken() {
-    let woken = || {
-        let mut b = Begun::open_as(sockets());
-        b.sleeps();
-        b.put(100);
-        b.put(20_000);
-        b
-    };
-    at_each_change(5, woken, hands_back);
+    at_each_change(5, || woken(sockets()), hands_back);
 }
 
 #[test]
@@ -297,18 +297,17 @@ fn a_pump() {
 /// The ring's oldest bytes go into the kernel lane.
 #[test]
 fn a_move_to_the_front() {
-    let ring = || {
-        let mut b = Begun::open();
-        b.put(30_000);
-        b
-    };
-    at_each_change(3, ring, |Begun { p, .. }| {
-        let me = me(p);
-        let _taken = lock::take(&me, p.ch, p.w, |_| false);
-        let (t, r) = (p.ch.tail(), p.ch.head().position());
-        fifo::to_front(&me, p.ch, p.w, r, t.wide(r) - r);
-        lock::unlock(&me, p.ch);
-    });
+    at_each_change(
+        3,
+        || ring(pipe()),
+        |Begun { p, .. }| {
+            let me = me(p);
+            let _taken = lock::take(&me, p.ch, p.w, |_| false);
+            let (t, r) = (p.ch.tail(), p.ch.head().position());
+            fifo::to_front(&me, p.ch, p.w, r, t.wide(r) - r);
+            lock::unlock(&me, p.ch);
+        },
+    );
 }
 
 fn writes(b: &Begun) {
@@ -330,22 +329,10 @@ fn a_write() {
 /// The first bytes wake the reader, and those behind them go into the ring.
 #[test]
 fn a_write_that_wakes_a_reader() {
-    let asleep = || {
-        let mut b = Begun::open();
-        b.sleeps();
-        b.more = 4_600;
-        b
-    };
-    rounds(true, 5, asleep, writes);
+    rounds(true, 5, || asleep(4_600), writes);
 }
 
 #[test]
 fn a_short_write_that_wakes_a_reader() {
-    let asleep = || {
-        let mut b = Begun::open();
-        b.sleeps();
-        b.more = 100;
-        b
-    };
-    at_each_change(5, asleep, writes);
+    at_each_change(5, || asleep(100), writes);
 }
