@@ -356,6 +356,28 @@ static void pipe_size(void) {
     open_both(f, p); /* the next generation has a new pipe */
     IS(fcntl(p[0], F_GETPIPE_SZ), 65536);
 }
+/* The size that the old pipe had, and the bytes that a shrink of it met, are not the next one's: a writer that trusts in its
+ * room would wait for good. */
+static void size_of_the_next_pipe(void) {
+    static const int size[] = {0, 1 << 20, 4096, 8192, 16384, 32768, 262144};
+    const char *f = newfifo();
+    for (int i = 0; i < 14; i++) {
+        int p[2], last = i < 7 ? 4096 : size[i - 7];
+        open_both(f, p);
+        IS(fcntl(p[0], F_GETPIPE_SZ), 65536);
+        qput(p[1], 50000, i, 5000);
+        qget(p[0], 50000, i, 5000);
+        heat(p[0], p[1]);
+        if (size[i % 7]) IS(fcntl(p[1], F_SETPIPE_SZ, size[i % 7]), size[i % 7]);
+        flood(p[0], p[1], 1 << 20, i);
+        size_t n = fill_up(p[1], 7);
+        if (n > 4096) FAILS(fcntl(p[1], F_SETPIPE_SZ, 4096), EBUSY);
+        get(p[0], n, 7);
+        if (last) IS(fcntl(p[1], F_SETPIPE_SZ, last), last);
+        close(p[0]);
+        close(p[1]);
+    }
+}
 static void bytes_there(void) {
     int p[2], n = -1;
     const char *f = mkff(p);
@@ -428,4 +450,4 @@ stream_both_nonblocking(void) { /* each opened by its own process, never blockin
 FIFO_MAIN(ONCE(every_size), T(sizes_there_and_back), T(sizes_in_step), T(vectors), T(atomic_write),
           T(atomic_writev), T(each_byte_to_one_reader), T(short_reads), T(nonblocking_reader),
           T(nonblocking_writer), T(nonblock_by_dup_and_fork), T(nonblock_set_while_blocked), T(pipe_size),
-          T(bytes_there), T(wrong_end_and_bad_buffer), ONCE(stream_both_nonblocking))
+          T(size_of_the_next_pipe), T(bytes_there), T(wrong_end_and_bad_buffer), ONCE(stream_both_nonblocking))

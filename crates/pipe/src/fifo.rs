@@ -14,6 +14,7 @@ use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
 use crate::write::{Progress, clear_drained, shrink};
 use crate::{biased_lock, clusters, liveness, lock, spiller, wake};
+use byway_mem::domain::Domain;
 use byway_mem::registry;
 use byway_sys::errno::{EAGAIN, Ret};
 use byway_sys::file;
@@ -81,7 +82,7 @@ pub fn leave(me: &Caller, ch: &Channel, fd: usize) {
 /// Before anything else by whoever finds a FIFO's channel through a descriptor that it has not used before: what a FIFO
 /// that is no more has left in the channel is not this one's.
 pub fn meet(me: &Caller, ch: &Channel, fd: usize) {
-    registry::alone(&me.domain, me.tid, || begin(ch, fd));
+    registry::alone(&me.domain, me.tid, || begin(me.domain, ch, fd));
     renew(me, ch, fd);
 }
 
@@ -89,13 +90,16 @@ pub fn meet(me: &Caller, ch: &Channel, fd: usize) {
 /// has left nothing that is to be repaired, and is not waited for.
 ///
 /// LINUX the number of an inode that was removed soon is another's.
-pub fn begin(ch: &Channel, fd: usize) {
+pub fn begin(d: Domain, ch: &Channel, fd: usize) {
     let born = file::born(fd);
     if ch.writer.0.born.load(Relaxed) == born {
         return;
     }
     // Nobody uses it yet. What is in a ring that is still open goes by `renew`.
     intend(ch, 0, 0);
+    clusters::release(d, ch);
+    ch.facts.0.pending.store(0, Relaxed);
+    ch.facts.0.full.store(0, Relaxed);
     biased_lock::forget(ch);
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
     ch.reader.0.counted_from.store(0, Relaxed);
@@ -142,6 +146,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
         t = now;
     }
     ch.facts.0.shrunk.store(0, Relaxed);
+    clusters::release(me.domain, ch);
     ch.is_of_size(ch.lane(fd).size());
     closed(me, ch, pos);
 }

@@ -245,8 +245,7 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
             }
             lane.pour(ring, at, left, |left| more_room(me, ch, lane, left));
         }
-        // No larger than it must be: a full ring is a full pipe afterwards.
-        lane.resize((n + held).max(size));
+        ch.grows(lane, n + held);
     } else if ch.facts.0.shrunk.load(Relaxed) != 0 {
         lane.resize(size);
     }

@@ -30,9 +30,25 @@ impl Channel {
     pub(crate) fn looks_at_size(&self, lane: Lane) {
         let f = &self.facts.0;
         let size = lane.size();
-        let is_whole = f.promised.load(Relaxed) == 0 && ![FIFO_SIZE, PIPE_BUF].contains(&size);
+        let is_whole = !self.is_grown(size) && ![FIFO_SIZE, PIPE_BUF].contains(&size);
         if self.is_fifo() && is_whole && size != f.size.load(Relaxed) as usize {
             self.is_of_size(size);
+        }
+    }
+    /// Whether a hand-back has made a kernel lane of `size` bytes larger than the pipe is, until it is read. Of a FIFO such
+    /// a lane has no size that a new pipe gets (`grows`): that is one that begins a new life.
+    fn is_grown(&self, size: usize) -> bool {
+        let f = &self.facts.0;
+        let is_larger = size > f.size.load(Relaxed) as usize;
+        f.promised.load(Relaxed) != 0 && is_larger && !(self.is_fifo() && size == KERNEL)
+    }
+    /// At the end of a hand-back: `lane`, which holds `held` bytes, has room for them, and no more than it must: a full ring
+    /// is a full pipe afterwards.
+    pub(crate) fn grows(&self, lane: Lane, held: usize) {
+        let size = self.facts.0.size.load(Relaxed) as usize;
+        lane.resize(held.max(size));
+        if self.is_fifo() && size < KERNEL && lane.size() == KERNEL {
+            lane.resize(2 * KERNEL);
         }
     }
     /// The size that a program has set.
@@ -47,9 +63,10 @@ pub fn get(me: &Caller, ch: &Channel, fd: usize) -> Ret {
     let f = &ch.facts.0;
     loop {
         let asked = || {
-            // A hand-back has made the kernel lane larger, until it is read; and all holders take part.
-            let is_grown = f.promised.load(Relaxed) != 0 && f.pending.load(Relaxed) == 0;
-            (!is_grown).then(|| file::fcntl(fd, F_GETPIPE_SZ, 0))
+            let size = file::fcntl(fd, F_GETPIPE_SZ, 0);
+            // And all holders take part.
+            let is_grown = ch.is_grown(size.max(0) as usize) && f.pending.load(Relaxed) == 0;
+            (!is_grown).then_some(size)
         };
         match ready::of_kernel(me, ch, asked) {
             Some(Some(size)) => return size,
@@ -73,7 +90,7 @@ pub fn set(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Option<Ret> {
             lock::unlock(me, ch);
             continue;
         }
-        let answer = ch.lane(fd).is_ours().then(|| resize(ch, fd, want));
+        let answer = ch.lane(fd).is_ours().then(|| resize(me, ch, fd, want));
         match taken {
             Some(_) => lock::unlock(me, ch),
             // The spiller may have ended, and a ring of the old size been opened, while the kernel was asked.
@@ -84,13 +101,17 @@ pub fn set(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Option<Ret> {
 }
 
 /// Of a closed channel.
-fn resize(ch: &Channel, fd: usize, want: usize) -> Ret {
+fn resize(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Ret {
     let was = ch.facts.0.size.load(Relaxed) as usize;
     let answer = match file::fcntl(fd, F_SETPIPE_SZ, want) {
         // LINUX pipe_resize_ring: EBUSY where more is unread than would fit, which a pipe of `was` bytes does not meet
         // at a larger size. The ring has taken more than that, and the kernel lane is so large until it is read.
-        EBUSY if rounded(want) >= was => rounded(want) as Ret,
-        answer => answer,
+        EBUSY if rounded(want) >= was && ch.is_grown(ch.lane(fd).size()) => rounded(want) as Ret,
+        answer if failed(answer) => answer,
+        answer => {
+            clusters::release(me.domain, ch);
+            answer
+        }
     };
     if !failed(answer) {
         ch.facts.0.size.store(answer as u32, Relaxed);

@@ -23,7 +23,7 @@ pub fn channel(fd: usize, id: Ident, keep: impl FnOnce(usize)) -> Option<usize> 
     let found = registry::alone(&d, process::gettid(), || {
         let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
         if let Some(ch) = Channel::at(d, i) {
-            fifo::begin(ch, fd);
+            fifo::begin(d, ch, fd);
             ch.writer
                 .0
                 .runs
@@ -101,7 +101,7 @@ pub fn born(d: Domain, fd: usize) -> Option<usize> {
     registry::alone(&d, process::gettid(), || {
         let i = registry::find(d, id.dev, id.ino).or_else(|| enter(d, fd, id))?;
         let ch = Channel::at(d, i)?;
-        fifo::begin(ch, fd);
+        fifo::begin(d, ch, fd);
         ch.is_fifo().then_some(i)
     })
 }

@@ -207,7 +207,6 @@ impl Fifos {
             // ORDER: before the hand-back: an opener looks at it under the lock.
             ch.facts.0.holders.store(Holders::Unknown as u32, Release);
         }
-        let is_open = |ch: &Channel| !ch.tail().closed() || ch.tail().lock_owner() != 0;
         let open: Vec<_> = fifos.iter().filter(|f| is_open(f.0)).collect();
         // As a rule a participant has it, and they are few.
         let takes_part = |pid| participants::has(&self.domain, pid);
@@ -237,6 +236,11 @@ impl Fifos {
             .collect();
         all.sort_by_key(|(writes, _)| !writes);
         for (writes, h) in all {
+            // It may have been given back meanwhile: an opening of ours, which nobody needs, would keep a pipe that all
+            // others leave.
+            if !is_open(ch) {
+                return;
+            }
             let f = fs::OpenOptions::new()
                 .read(!writes)
                 .write(writes)
@@ -252,4 +256,9 @@ impl Fifos {
             }
         }
     }
+}
+
+/// Whether bytes may be in its ring, or on their way.
+fn is_open(ch: &Channel) -> bool {
+    !ch.tail().closed() || ch.tail().lock_owner() != 0
 }
