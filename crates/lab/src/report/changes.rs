@@ -7,7 +7,7 @@ use super::page::{self, day};
 use super::summary::{Row, Verdict as Looks};
 use super::svg::forest::{self, Shape};
 use super::tables::{escaped, range, table};
-use super::{Named, named, short};
+use super::{Named, named, short, units};
 use crate::compare::{self, Change, Difference, OF_MACHINE, Verdict};
 use crate::record::{Clear, Record};
 use std::fmt::Write;
@@ -268,9 +268,8 @@ fn part(pair: &Pair, changes: &[Change]) -> String {
             escaped(&c.case),
             escaped(&c.backend),
             escaped(&c.metric),
-            short(c.before),
-            short(c.after),
-            escaped(&c.unit),
+            escaped(&units::value(c.before, &c.unit)),
+            escaped(&units::value(c.after, &c.unit)),
             format!("<b>{}</b>", short(1.0 / c.worse)),
             range(better(c.interval), 0),
             verdict.into(),
@@ -282,7 +281,6 @@ fn part(pair: &Pair, changes: &[Change]) -> String {
         "metric",
         "before",
         "after",
-        "unit",
         "times better",
         "interval",
         "verdict",

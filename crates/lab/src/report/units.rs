@@ -71,6 +71,15 @@ pub fn mark(v: f64, steps: &[Step]) -> String {
     }
 }
 
+/// A figure in a sentence or a cell, with the unit that fits it.
+pub fn value(v: f64, unit: &str) -> String {
+    let text = mark(v, &steps(unit));
+    match quantity(unit) == unit || v == 0.0 {
+        true => format!("{text} {unit}"),
+        false => text,
+    }
+}
+
 /// A number without zeros at its end.
 fn plain(v: f64) -> String {
     let text = short(v);
@@ -102,6 +111,13 @@ mod tests {
         );
         let numbers = all("1/s", &[0.5, 3000.0, 2e4, 1.5e6]);
         assert_eq!(numbers, ["0.5", "3000", "20k", "1.5M"]);
+    }
+
+    #[test]
+    fn a_figure_has_its_unit() {
+        assert_eq!(value(1.17e-5, "s"), "11.7 us");
+        assert_eq!(value(0.0, "s"), "0 s");
+        assert_eq!(value(2.5e6, "1/s"), "2.5M 1/s");
     }
 
     #[test]
