@@ -73,7 +73,7 @@ pub fn draw(rows: &[Row], told: &str, along: &str, shape: Shape) -> String {
         Shape::Phone => &PHONE,
     };
     let lines = lines(rows);
-    let scale = scale(rows);
+    let scale = f.with_room(scale(rows));
     let bottom = ABOVE + f.high * lines.len() as f64;
     let class = if shape == Shape::Desk {
         "desk"
@@ -145,6 +145,14 @@ fn scale(rows: &[Row]) -> Scale {
 }
 
 impl Frame {
+    /// The scale, reaching so far to the right that what stands beside 1 above the rows is inside the picture.
+    fn with_room(&self, mut scale: Scale) -> Scale {
+        const WORD: f64 = 60.0;
+        let most = (self.width - WORD - self.left) / (self.right - self.left);
+        let one = scale.at(1.0) - scale.low;
+        scale.high = scale.high.max(scale.low + one / most);
+        scale
+    }
     /// Where a ratio stands; one of nothing at the left end.
     fn x(&self, scale: &Scale, v: f64) -> f64 {
         let part = (scale.at(v) - scale.low) / (scale.high - scale.low);
@@ -342,6 +350,18 @@ mod tests {
         };
         assert!(at("faster") > one && at("slower") < one);
         assert!(s.contains("◂ slower") && s.contains("faster ▸"));
+    }
+
+    #[test]
+    fn faster_has_room_where_nothing_is() {
+        let mut rows = some();
+        for r in &mut rows {
+            (r.ratio, r.ci95, r.span) = (0.3, [0.2, 0.4], [0.1, 1.0]);
+        }
+        for (shape, width) in [(Shape::Desk, DESK.width), (Shape::Phone, PHONE.width)] {
+            let one = numbers(&draw(&rows, "told", "times better", shape), "one", "x1")[0];
+            assert!(one + 60.0 <= width, "{one}");
+        }
     }
 
     #[test]
