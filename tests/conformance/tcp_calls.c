@@ -26,6 +26,7 @@ static void row(int way, long theirs, long ours, int writes_first) {
     short want = POLLIN | POLLRDHUP | (reset ? POLLHUP | POLLERR : 0);
     meet();
     TELL(sends, theirs, 0);
+    has_come(theirs);
     sends(ours);
     /* Bytes that come to an end which reads no more are a reset. */
     UNTIL(tell(finds, 0) == ours);

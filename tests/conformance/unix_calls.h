@@ -257,6 +257,10 @@ static int asked_of(int fd, int what) {
 }
 static int unread(void) { return asked_of(here->fd, FIONREAD); }
 static long finds(long none) { return unread(); }
+/* LINUX: tcp(7): what send() has taken may still be on its way, as where the window opens with the next acknowledgement. */
+static void has_come(long n) {
+    if (is_tcp()) UNTIL(unread() == n);
+}
 /* Writes pieces until there is no room; returns how many bytes went in. */
 static long fills(long piece) {
     long n = 0, k;

@@ -16,6 +16,7 @@ static void peek(void) {
     meet();
     FAILS(gets(10, MSG_PEEK | MSG_DONTWAIT), EAGAIN);
     TELL(sends, 50000, 0);
+    has_come(50000);
     for (int i = 0; i < 3; i++) {
         for (long n = 1; n < 60000; n = n * 3 + 1) {
             IS(gets(n, MSG_PEEK), n < 50000 ? n : 50000);
@@ -29,6 +30,7 @@ static void peek(void) {
     IS(gets(60000, MSG_PEEK | MSG_DONTWAIT), 49223);
     same(B, 49223, here->in);
     TELL(sends, 10000, 0);
+    has_come(59223);
     IS(gets(60000, MSG_PEEK), 59223);
     same(B, 59223, here->in);
     takes(59223);
@@ -125,6 +127,7 @@ static void wait_all(void) {
     }
     TELL(sends, 120000 + 50, 0);
     IS(wakes(0), 300000);
+    has_come(50);
     IS(unread(), 50);
     IS(takes_by(50, MSG_WAITALL), 50);
     falls_asleep(0, waits_for_all, 8192);

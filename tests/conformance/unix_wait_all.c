@@ -232,10 +232,6 @@ static void a_time_and_a_signal(void) {
     IS(interrupts(0), 3);
     kill_peer();
 }
-/* LINUX: tcp(7): what send() has taken may still be on its way, as where the window opens with the next acknowledgement. */
-static void has_come(long n) {
-    if (is_tcp()) UNTIL(unread() == n);
-}
 static void no_wait_once(void) {
     static unsigned char b[100000];
     for (int nonblocking = 0; nonblocking < 2; nonblocking++) {
