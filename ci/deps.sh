@@ -14,7 +14,9 @@ python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install a Rust toolchain (1.88 or later), then try again" >&2; exit 1; }
 [ ${#missing[@]} = 0 ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+  # A fresh machine may be updating itself.
+  apt() { DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq "$@"; }
+  apt update && apt install -y "${missing[@]}" >/dev/null
 else
   echo "missing: ${missing[*]}; type:  sudo apt-get install ${missing[*]}" >&2
   exit 1
