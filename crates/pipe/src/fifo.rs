@@ -97,6 +97,7 @@ pub fn begin(d: Domain, ch: &Channel, fd: usize) {
     }
     // Nobody uses it yet. What is in a ring that is still open goes by `renew`.
     intend(ch, 0, 0);
+    // Nor does anything hinder its opening: an exec of old, a full pipe of old.
     clusters::release(d, ch);
     ch.facts.0.pending.store(0, Relaxed);
     ch.facts.0.full.store(0, Relaxed);

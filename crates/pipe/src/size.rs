@@ -103,15 +103,16 @@ pub fn set(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Option<Ret> {
 /// Of a closed channel.
 fn resize(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Ret {
     let was = ch.facts.0.size.load(Relaxed) as usize;
-    let answer = match file::fcntl(fd, F_SETPIPE_SZ, want) {
+    let said = file::fcntl(fd, F_SETPIPE_SZ, want);
+    if !failed(said) {
+        // It is as large as it was asked to be.
+        clusters::release(me.domain, ch);
+    }
+    let answer = match said {
         // LINUX pipe_resize_ring: EBUSY where more is unread than would fit, which a pipe of `was` bytes does not meet
         // at a larger size. The ring has taken more than that, and the kernel lane is so large until it is read.
         EBUSY if rounded(want) >= was && ch.is_grown(ch.lane(fd).size()) => rounded(want) as Ret,
-        answer if failed(answer) => answer,
-        answer => {
-            clusters::release(me.domain, ch);
-            answer
-        }
+        said => said,
     };
     if !failed(answer) {
         ch.facts.0.size.store(answer as u32, Relaxed);
