@@ -93,6 +93,40 @@ static void at_once_reader_killed(void) {
     setfl(p[1], O_NONBLOCK, 0);
     FAILS(write(p[1], "x", 1), EPIPE);
 }
+/* LINUX: do_exit closes the descriptors of a process before a pidfd of it can be read. The writer has asked a moment
+ * before, and nothing else tells it: it neither reaps the reader nor sleeps. */
+static void full_reader_killed_unseen(void) {
+    static char b[4096];
+    signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < 50; i++) {
+        int p[2];
+        mkpipe(p);
+        pid_t c = child();
+        if (!c) {
+            close(p[1]);
+            get(p[0], 2000, 0);
+            for (;;) pause();
+        }
+        close(p[0]);
+        put(p[1], 2000, 0);
+        wait_asleep(c);
+        setfl(p[1], O_NONBLOCK, 0);
+        while (write(p[1], b, sizeof b) > 0);
+        IS(errno, EAGAIN);
+        int dead = syscall(SYS_pidfd_open, c, 0);
+        CHECK(dead >= 0, "pidfd_open: errno %d", errno);
+        kill(c, SIGKILL);
+        struct pollfd f = {.fd = dead, .events = POLLIN};
+        while (poll(&f, 1, 0) == 0) {
+            IS(write(p[1], b, sizeof b), -1);
+            CHECK(errno == EAGAIN || errno == EPIPE, "errno %d", errno);
+        }
+        FAILS(write(p[1], b, sizeof b), EPIPE);
+        close(dead);
+        close(p[1]);
+        reap(c);
+    }
+}
 static void at_once_reader_exited(void) {
     int p[2];
     mkpipe(p);
@@ -237,6 +271,6 @@ static void any_reader_will_do(void) {
     FAILS(write(p[1], "x", 1), EPIPE);
 }
 MAIN(T(default_kills), T(ignored), T(handled_in_the_writing_thread), T(at_once_reader_closed),
-     T(at_once_reader_killed), T(at_once_reader_exited), T(reader_killed_while_blocked_in_read),
+     T(at_once_reader_killed), T(full_reader_killed_unseen), T(at_once_reader_exited), T(reader_killed_while_blocked_in_read),
      T(cloexec_reader_execs), T(blocked_writer_reader_closes), T(blocked_writer_reader_killed),
      T(blocked_small_write), T(blocked_writer_dies_of_sigpipe), T(zero_bytes), T(any_reader_will_do))

@@ -108,10 +108,18 @@ impl Writer {
     /// `WouldBlock`: no room; from now on the descriptor tells when there is some. `BrokenPipe`: nobody reads.
     pub fn try_write(&mut self, b: &[u8]) -> io::Result<usize> {
         let mut done = 0;
-        match self.attempt(b, &mut done, OrElse::Return) {
-            Tried::Failed(e) if done == 0 => Err(error(e)),
-            Tried::Full if done == 0 => Err(io::ErrorKind::WouldBlock.into()),
-            _ => Ok(done),
+        loop {
+            match self.attempt(b, &mut done, OrElse::Return) {
+                Tried::Failed(e) if done == 0 => return Err(error(e)),
+                Tried::Full if done == 0 => match self.carried {
+                    // The last look may be from before the reader's end; a full pipe that nobody reads is a broken one.
+                    Some(c) if file::reader_gone(number(&self.fd)) => {
+                        liveness::looks_in_vain(c.channel);
+                    }
+                    _ => return Err(io::ErrorKind::WouldBlock.into()),
+                },
+                _ => return Ok(done),
+            }
         }
     }
 

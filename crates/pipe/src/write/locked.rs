@@ -425,21 +425,23 @@ impl<'a> Locked<'a, '_> {
                 return AGAIN;
             }
         }
+        // LINUX pipe_write: nobody reads: EPIPE, also where it is full, and also if the last look was a moment ago.
+        if (drained || !may_sleep) && lane.is_reader_gone() {
+            lock::unlock(me, ch);
+            if ch.rules().readers_return {
+                handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
+                return BEGIN_ANEW;
+            }
+            return Next::Break(Some(Step::Native));
+        }
         if !may_sleep {
             told.fetch_max(TOLD, Relaxed);
             return self.end(EAGAIN);
         }
         if drained {
             lock::unlock(me, ch);
-            if !lane.is_reader_gone() {
-                byway_sys::process::nap(100);
-                return BEGIN_ANEW;
-            }
-            if ch.rules().readers_return {
-                handback::hand_back(me, ch, fd, false, Reason::ReaderGone);
-                return BEGIN_ANEW;
-            }
-            return Next::Break(Some(Step::Native));
+            byway_sys::process::nap(100);
+            return BEGIN_ANEW;
         }
         shrink(ch, fd);
         ch.writer.0.sleeper.store(me.tid, Relaxed);
