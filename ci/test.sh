@@ -39,6 +39,12 @@ for how in "--pipe base" "--pipe lp+zc" "--capacity 4K" "--capacity 8M"; do
   ONLY=$core step tests/conformance.sh "$byway" run --private $how --
 done
 step tests/beside.sh 5 "$byway" run --
+# What holds of pipes that are polled holds of FIFOs, on the kernel and under Byway.
+polled="epoll_pool epoll_rules epoll_sets epoll_stream epoll_wait poll_set poll_stream poll_wait readiness"
+for how in env "$byway run --"; do
+  # shellcheck disable=SC2086
+  FIFOS=1 ONLY=$polled step tests/conformance.sh $how
+done
 step "$byway" run -- target/conformance/kill 2000
 step python3 tests/capture.py "$byway"
 step python3 tests/starts.py "$byway"

@@ -8,11 +8,11 @@ cd "$(dirname "$0")/.."
 out=target/conformance; mkdir -p "$out"
 # What a pipe is to hold, where the prefix makes it less than the kernel's (check.h).
 case " $* " in *" --capacity 4K "*) export HOLDS=4096 ;; *" --capacity 16K "*) export HOLDS=16384 ;; esac
-# Two programs at a time: most of them sleep.
+# Three programs at a time: most of them sleep.
 counts=$(mktemp -d); trap 'rm -rf "$counts"' EXIT
 runs=0
 run() { # name, command...
-  [ "$runs" -lt 2 ] || wait -n
+  [ "$runs" -lt 3 ] || wait -n
   runs=$((runs + 1))
   one "$@" >"$counts/$runs" &
 }

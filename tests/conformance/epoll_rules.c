@@ -97,6 +97,11 @@ static void edges_of_a_reader(void) {
     close(p[1]);
     IS(told(WAIT, e, -1), EPOLLHUP);
 }
+/* LINUX: pipe_resize_ring wakes the writers, so a FIFO that begins to be carried makes one edge more. */
+static void no_more_edges(int e, int way) {
+    int n = told(way, e, 0);
+    if (!fifos()) IS(n, 0);
+}
 /* A writer that was told EAGAIN gets one edge when there is room, and none while there is room. */
 static void edges_of_a_writer(void) {
     int p[2];
@@ -111,10 +116,10 @@ static void edges_of_a_writer(void) {
         IS(told(round % CALLS, e, 0), 0);
         get(p[0], n, 0);
         IS(told(round % CALLS, e, -1), EPOLLOUT);
-        IS(told(round % CALLS, e, 0), 0);
+        no_more_edges(e, round % CALLS);
         put(p[1], 1, 0);
         get(p[0], 1, 0);
-        IS(told(round % CALLS, e, 0), 0);
+        no_more_edges(e, round % CALLS);
         mod(e, p[1], EPOLLOUT | EPOLLET, 0);
         IS(told(round % CALLS, e, -1), EPOLLOUT);
     }
@@ -311,14 +316,14 @@ static void one_at_a_time(void) {
         struct epoll_event v;
         IS(waits(i % CALLS, e, &v, 1, -1, 0), 1);
         get(p[v.data.u64][0], 1, seen[v.data.u64]++);
-        /* Of small rings some are handed back in between, and their turn comes one round later. */
-        if (holds() >= 65536) IS(seen[v.data.u64], 1 + i / PIPES);
+        /* Of small rings some are handed back in between, and of FIFOs some begin to be carried: their turn comes one round later. */
+        if (holds() >= 65536 && !fifos()) IS(seen[v.data.u64], 1 + i / PIPES);
     }
     for (int i = 0; i < PIPES; i++) mod(e, p[i][0], EPOLLIN | EPOLLET, i);
     for (int i = 0; i < PIPES; i++) {
         struct epoll_event v;
         IS(waits(WAIT, e, &v, 1, -1, 0), 1);
-        if (holds() >= 65536) IS(seen[v.data.u64]++, 4);
+        if (holds() >= 65536 && !fifos()) IS(seen[v.data.u64]++, 4);
     }
     IS(told(WAIT, e, 0), 0);
 }

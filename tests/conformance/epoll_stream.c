@@ -110,8 +110,8 @@ static int works(int e) {
         while ((k = take_record(the_end, next)) > 0) n++;
         if (the_way & EPOLLONESHOT) mod(e, the_end, the_way, 0);
     }
-    /* By edge or once, one is told of the end: it tells the others. */
-    mod(e, the_end, the_way & ~EPOLLEXCLUSIVE, 0);
+    /* By edge or once, one is told of the end: it tells the others. LINUX pipe_release: it wakes all, exclusive or not. */
+    if (!(the_way & EPOLLEXCLUSIVE)) mod(e, the_end, the_way, 0);
     return n;
 }
 static void *a_worker(void *own) { return (void *)(intptr_t)works(own ? set_of(the_end, the_way) : one_set); }
@@ -154,6 +154,7 @@ static void threads_in_one_set(void) {
 static void threads_with_sets(void) {
     workers(1, 1, EPOLLIN);
     workers(1, 1, EPOLLIN | EPOLLET);
+    workers(1, 1, EPOLLIN | EPOLLEXCLUSIVE);
 }
 static void processes_in_one_set(void) {
     workers(0, 0, EPOLLIN);
@@ -162,6 +163,7 @@ static void processes_in_one_set(void) {
 static void processes_with_sets(void) {
     workers(0, 1, EPOLLIN);
     workers(0, 1, EPOLLIN | EPOLLET);
+    workers(0, 1, EPOLLIN | EPOLLEXCLUSIVE);
 }
 /* The set is changed at any moment by another thread: MOD with the same events, DEL and ADD, a duplicate that comes and
  * goes. The reader misses nothing. */

@@ -75,9 +75,9 @@ pub const ROWS: &[Row] = &[
     row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "as poll, of descriptors below 1024"),
     row(&[(EPOLL_CREATE, "epoll_create"), (EPOLL_CREATE1, "epoll_create1")], ALWAYS, "the kernel's own; the set is known from then on"),
     row(&[(EPOLL_CTL, "epoll_ctl")], ALWAYS,
-        "by level, by edge and with EPOLLONESHOT, in one set that this process has made and has for itself: carried on, and the registration is the \
-         kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. With EPOLLEXCLUSIVE, of both directions, a FIFO or \
-         a UDP socket with EPOLLONESHOT, or in another set: handed back for good"),
+        "by level, by edge, with EPOLLONESHOT and EPOLLEXCLUSIVE, in one set that this process has made and has for itself: carried on, and the \
+         registration is the kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. Of both directions, a UDP \
+         socket with EPOLLONESHOT, or in another set: handed back for good"),
     row(&[(EPOLL_WAIT, "epoll_wait"), (EPOLL_PWAIT, "epoll_pwait"), (EPOLL_PWAIT2, "epoll_pwait2")], BY_FIRST,
         "as poll. With several threads in one set at a time, by level and by edge: a pipe that they find bytes in is handed back for some time"),
     row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),

@@ -310,11 +310,7 @@ impl Channel {
     pub fn reset(&self, size: usize) {
         let f = &self.facts.0;
         f.holders.store(Holders::Nameless as u32, Relaxed);
-        f.pending.store(0, Relaxed);
-        f.forever.store(0, Relaxed);
         f.shrunk.store(0, Relaxed);
-        f.why.store(0, Relaxed);
-        f.full.store(0, Relaxed);
         f.passing.store(0, Relaxed);
         f.laps.store(0, Relaxed);
         f.lane.store(0, Relaxed);
@@ -333,15 +329,7 @@ impl Channel {
         self.m.0.writer_cpu.set(0);
         self.m.0.left.store(0, Relaxed);
         self.m.0.more.store(0, Relaxed);
-        for score in [
-            &self.reader.0.history,
-            &self.writer.0.history,
-            &self.reader.0.yields,
-            &self.writer.0.yields,
-            &self.writer.0.offers,
-        ] {
-            Score::NEW.store(score);
-        }
+        self.unlearn();
         for c in [
             &self.reader.0.seen,
             &self.reader.0.filled,
@@ -362,16 +350,34 @@ impl Channel {
         ] {
             c.store(0, Relaxed);
         }
-        for c in [
-            &self.writer.0.native_bytes,
-            &self.writer.0.native_ops,
-            &self.writer.0.looked,
-            &self.writer.0.biased_tail,
-        ] {
-            c.store(0, Relaxed);
+        self.writer.0.looked.store(0, Relaxed);
+        self.writer.0.biased_tail.store(0, Relaxed);
+        self.writer.0.since.store(0, Relaxed);
+        self.reader.0.counted_from.store(0, Relaxed);
+        for e in &self.table.0 {
+            e.store(0, Relaxed);
         }
+        self.readers.0.names.clear();
+    }
+
+    /// Nothing hinders its opening, and nothing is known of its traffic.
+    pub fn unlearn(&self) {
+        let f = &self.facts.0;
+        f.pending.store(0, Relaxed);
+        f.forever.store(0, Relaxed);
+        f.why.store(0, Relaxed);
+        f.full.store(0, Relaxed);
+        for score in [
+            &self.reader.0.history,
+            &self.writer.0.history,
+            &self.reader.0.yields,
+            &self.writer.0.yields,
+            &self.writer.0.offers,
+        ] {
+            Score::NEW.store(score);
+        }
+        self.writer.0.forget_native();
         for c in [
-            &self.writer.0.since,
             &self.writer.0.lone_wakes,
             &self.writer.0.last,
             &self.writer.0.alone,
@@ -384,11 +390,6 @@ impl Channel {
         self.writer.0.penalty.store(0, Relaxed);
         self.reader.0.gain.store(wait::NO_GAIN, Relaxed);
         self.reader.0.lines.store(0, Relaxed);
-        self.reader.0.counted_from.store(0, Relaxed);
-        for e in &self.table.0 {
-            e.store(0, Relaxed);
-        }
-        self.readers.0.names.clear();
     }
 
     pub fn tail(&self) -> Tail {

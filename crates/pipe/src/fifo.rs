@@ -97,10 +97,8 @@ pub fn begin(d: Domain, ch: &Channel, fd: usize) {
     }
     // Nobody uses it yet. What is in a ring that is still open goes by `renew`.
     intend(ch, 0, 0);
-    // Nor does anything hinder its opening: an exec of old, a full pipe of old.
     clusters::release(d, ch);
-    ch.facts.0.pending.store(0, Relaxed);
-    ch.facts.0.full.store(0, Relaxed);
+    ch.unlearn();
     biased_lock::forget(ch);
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
     ch.reader.0.counted_from.store(0, Relaxed);
@@ -110,7 +108,6 @@ pub fn begin(d: Domain, ch: &Channel, fd: usize) {
     }
     let h = ch.head();
     ch.cas_head(h, Head::free(h.position()));
-    ch.writer.0.forget_native();
     // Last: who is killed before leaves it to the next.
     ch.writer.0.born.store(born, Relaxed);
 }

@@ -24,8 +24,6 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 pub const ADD: usize = 1;
 pub const DEL: usize = 2;
 pub const MOD: usize = 3;
-/// Told to one of several sets.
-const EPOLLEXCLUSIVE: u32 = 1 << 28;
 
 /// Of each descriptor the list that has it, plus one, and `ATTENDS`.
 static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::FDS];
@@ -319,7 +317,7 @@ fn carries(
     list.judge(&me, &mut e, was);
     let was = was.map(|(e, _)| e);
     let fits = fd < fdtable::FDS && list.has_memory();
-    if !is_known(&me, &e, events) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
+    if !is_known(&me, &e) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
     let mut k = list.add(e);
@@ -340,12 +338,11 @@ fn carries(
     Some(r)
 }
 
-/// Whether what `e` asks for by `events` is told by a list.
-fn is_known(me: &Caller, e: &Entry, events: u32) -> bool {
+/// Whether what `e` asks for is told by a list.
+fn is_known(me: &Caller, e: &Entry) -> bool {
     // Whether the kernel can be made to tell of it, once: what a ring of theirs has cannot be put into the lane.
-    let may = |ch: &Channel| !ch.is_fifo() && !ch.is_inbox() && !e.unmatched;
-    let may_once = || Channel::at(me.domain, e.slot as usize).is_some_and(may);
-    events & EPOLLEXCLUSIVE == 0 && (!e.once || may_once())
+    let may = |ch: &Channel| !ch.is_inbox() && !e.unmatched;
+    !e.once || Channel::at(me.domain, e.slot as usize).is_some_and(may)
 }
 
 /// The socket `fd` was put into `set` before it had its channel: now the registration goes on the set's list. No thread waits for
@@ -359,7 +356,7 @@ pub fn joins(set: usize, fd: usize, events: u32, data: u64) -> bool {
     };
     let mut e = Entry::of(fd, end, events, asked::IN, data);
     list.judge(&me, &mut e, None);
-    if !is_known(&me, &e, events) || !list.has_memory() || !lists(i, &e) {
+    if !is_known(&me, &e) || !list.has_memory() || !lists(i, &e) {
         list.mixed = true;
         return false;
     }
