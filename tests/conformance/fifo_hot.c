@@ -3,6 +3,7 @@
  * resize, splice. Does not check: opening and closing by programs that take part (fifo_open.c), kills of such
  * (fifo_hangup.c). */
 #include "fifo_common.h"
+#include "readiness.h"
 enum { M = 1 << 20 };
 static volatile int *S;
 /* runs fifo_static, with nothing open but what it opens; returns when it says that it has opened */
@@ -139,6 +140,53 @@ static void static_writer_into_a_full_fifo(void) {
     qget(p[0], n + M, 0, 8192);
     AT_EOF(p[0]);
     REAP0(c);
+}
+/* One event for each arming, by one thread and by two in one set, whoever writes. */
+static struct {
+    int r, e, busy, over;
+    size_t at;
+} once;
+static void *reads_once(void *unused) {
+    static __thread char b[8192];
+    for (;;) {
+        struct epoll_event v;
+        IS(epoll_wait(once.e, &v, 1, 15000), 1);
+        CHECK(!__sync_lock_test_and_set(&once.busy, 1), "two events for one arming, at %zu", once.at);
+        ssize_t k = once.over ? 0 : read(once.r, b, sizeof b);
+        CHECK(k >= 0, "told, and read failed at %zu", once.at);
+        same(b, k, once.at);
+        once.at += k;
+        once.over = !k;
+        __sync_lock_release(&once.busy);
+        v.events = EPOLLIN | EPOLLONESHOT;
+        IS(epoll_ctl(once.e, EPOLL_CTL_MOD, once.r, &v), 0);
+        if (!k) return unused;
+    }
+}
+static void told_once_beside_a_static_writer(void) {
+    for (int threads = 1; threads <= 2; threads++) {
+        const char *f = newfifo();
+        pid_t c = child();
+        if (!c) {
+            int w = OPEN(f, O_WRONLY);
+            for (int i = 0; i < 3; i++) {
+                qput(w, M + 12345, i * 2 * M, i == 1 ? 200 : 4096);
+                REAP0(start("w", f, M - 12345, i * 2 * M + M + 12345, 0));
+            }
+            _exit(0);
+        }
+        memset(&once, 0, sizeof once);
+        once.r = OPEN(f, O_RDONLY);
+        once.e = ep(once.r, EPOLLIN | EPOLLONESHOT);
+        pthread_t t;
+        if (threads == 2) pthread_create(&t, 0, reads_once, 0);
+        reads_once(0);
+        if (threads == 2) pthread_join(t, 0);
+        IS(once.at, 6 * M);
+        close(once.r);
+        close(once.e);
+        REAP0(c);
+    }
 }
 static void static_both_ends(void) { /* ends that take part are open too, and idle */
     int p[2];
@@ -513,7 +561,8 @@ read_ahead_of_a_second_reader(void) { /* both asleep in read when bytes come: ea
 FIFO_MAIN(ONCE(static_reader_takes_a_part), ONCE(static_reader_takes_the_rest),
           T(static_reader_finds_what_lies_there), T(static_reader_after_the_writer_has_gone),
           T(static_poller), ONCE(static_writer_in_between), T(static_writer_behind_a_sleeping_reader),
-          T(static_writer_into_a_full_fifo), T(static_both_ends), ONCE(static_before_and_after),
+          T(static_writer_into_a_full_fifo), T(told_once_beside_a_static_writer), T(static_both_ends),
+          ONCE(static_before_and_after),
           T(static_reader_killed), T(static_writer_killed), T(by_turns), ONCE(exec_cat_reads_on),
           ONCE(exec_static_cat_reads_on), ONCE(exec_cat_writes_on), ONCE(exec_static_cat_writes_on),
           T(spawned_cat_reads_a_part), ONCE(shell_pipeline_of_fifos), ONCE(reader_forks), ONCE(writer_forks),

@@ -128,9 +128,9 @@ impl Entry {
     /// It was taken off its list a moment ago; `still`: it was `is_armed_still` before.
     pub fn was_quiet(&self, me: &Caller, still: bool) -> bool {
         let quiet = |ch: &Channel| {
-            // A place is set before the bytes that are told.
+            // A place is set before the bytes that are told; not of an outsider's.
             let same = ch.reader.0.hand_backs.load(Relaxed) == self.backs;
-            same && !ch.tail().closed() && !ch.chunk().valid()
+            same && !ch.tail().closed() && !ch.chunk().valid() && !ch.is_fifo()
         };
         self.off || self.sure && still && self.channel(me).is_some_and(quiet)
     }
