@@ -3,6 +3,7 @@
 # (implementation 0), then, when a prefix command is given, again under it; those that sleep and wake on one CPU too.
 #   usage: conformance.sh [PREFIX...]        e.g.  conformance.sh target/release/byway run --
 #          ONLY="big kill" conformance.sh PREFIX...    these programs alone, as they were built, and not on the kernel again
+#          FIFOS=1 ONLY=... conformance.sh PREFIX...  the pipes of those programs are FIFOs
 set -u
 cd "$(dirname "$0")/.."
 out=target/conformance; mkdir -p "$out"
