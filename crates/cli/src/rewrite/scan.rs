@@ -50,6 +50,8 @@ pub struct Pages<'a> {
 const GAPS: u64 = 256 << 20;
 /// No system call of Linux has a number as high as this.
 const MOST_NUMBER: u64 = 1024;
+/// The loader's start goes no further before it jumps to the program.
+const NEAR: u64 = 128;
 const PAIR: [u8; 2] = [0x0f, 0x05];
 
 /// What a pair `0f 05` is.
@@ -57,6 +59,8 @@ enum Pair {
     Data,
     /// Bytes of another instruction.
     Inner,
+    /// Of the loader's start, which runs before any library.
+    Early,
     /// The return from a signal handler: gdb and libgcc know it by its bytes.
     Return,
     /// The system call of this function.
@@ -112,9 +116,11 @@ pub fn scan(bytes: &[u8]) -> Result<Scan<'_>, String> {
     }
     let ranges = segments.iter().map(|s| (s.address, s.end())).collect();
     let text = Text::new(&file, bytes, code, ranges)?;
+    let is_loader = soname == "ld-linux-x86-64.so.2";
     Scanner {
         text: &text,
-        glibc: soname == "libc.so.6" || soname == "ld-linux-x86-64.so.2",
+        glibc: soname == "libc.so.6" || is_loader,
+        loader_entry: is_loader.then(|| file.elf_header().e_entry(endian)),
         flows: RefCell::default(),
     }
     .sites(&pairs, &mut out)?;
@@ -160,6 +166,7 @@ struct Scanner<'a> {
     text: &'a Text<'a>,
     /// libc or the dynamic loader: some of their hand-written functions end before their unwind entry does.
     glibc: bool,
+    loader_entry: Option<u64>,
     flows: RefCell<HashMap<(u64, u64), Rc<Flow>>>,
 }
 
@@ -169,7 +176,7 @@ impl Scanner<'_> {
         for &at in pairs {
             match self.pair(at)? {
                 Pair::Data => out.data += 1,
-                Pair::Inner | Pair::Return => {}
+                Pair::Inner | Pair::Return | Pair::Early => {}
                 Pair::Call(f, flow) => calls.push((at, f, flow)),
             }
         }
@@ -246,6 +253,7 @@ impl Scanner<'_> {
         if around.is_empty() {
             match self.function_over_its_end(at) {
                 Some(part) => around.push(part),
+                None if self.is_at_the_start(at) => return Ok(Pair::Early),
                 None if self.looks_like_a_call(at) => {
                     return Err(format!(
                         "at {at:#x}, outside every function, is what looks like a system call"
@@ -322,6 +330,16 @@ impl Scanner<'_> {
                 !numbers.unset && likely
             })
         })
+    }
+
+    /// Whether the pair at `at` lies on the straight line from the loader's entry, and nothing else leads there. glibc has no
+    /// unwind entry for it, and where it is built for shadow stacks (Ubuntu) it asks the kernel for one.
+    fn is_at_the_start(&self, at: u64) -> bool {
+        let Some(entry) = self.loader_entry.filter(|&e| e < at && self.text.holds(e)) else {
+            return false;
+        };
+        let is_line = at - entry < NEAR && self.text.line(entry, at).is_some();
+        is_line && ways::into(self.text, &[(entry + 1, at + 1)], self).is_empty()
     }
 
     /// The instructions that lead to the bridge at `start`, each proven.
