@@ -2,8 +2,9 @@
 //!
 //! Invariant: a byte is replaced only if it is proven to be code: control reaches it from the start of a function that the
 //! object delimits, the function's flow is whole, eax holds a number there, and nothing leads into the window but to its
-//! start. `0f 05` outside every function is data, unless a number is set before it. `0f 05` in a function that is neither a
-//! proven site nor part of another proven instruction is doubt, and an object with a doubt is not rewritten.
+//! start. `0f 05` outside every function is data, unless a number is set before it; or it is of the loader's start. `0f 05`
+//! in a function that is neither a proven site nor part of another proven instruction is doubt, and an object with a doubt
+//! is not rewritten.
 //! Not here: code that is made at run time; how a function is followed (flow.rs); the search for ways in (ways.rs).
 use super::bridge::{self, Bridge};
 use super::flow::Flow;
@@ -56,11 +57,10 @@ const PAIR: [u8; 2] = [0x0f, 0x05];
 
 /// What a pair `0f 05` is.
 enum Pair {
-    Data,
+    /// Outside every function: data, or the loader's start, which runs before any library.
+    Outside,
     /// Bytes of another instruction.
     Inner,
-    /// Of the loader's start, which runs before any library.
-    Early,
     /// The return from a signal handler: gdb and libgcc know it by its bytes.
     Return,
     /// The system call of this function.
@@ -175,8 +175,8 @@ impl Scanner<'_> {
         let mut calls = Vec::new();
         for &at in pairs {
             match self.pair(at)? {
-                Pair::Data => out.data += 1,
-                Pair::Inner | Pair::Return | Pair::Early => {}
+                Pair::Outside => out.data += 1,
+                Pair::Inner | Pair::Return => {}
                 Pair::Call(f, flow) => calls.push((at, f, flow)),
             }
         }
@@ -253,13 +253,13 @@ impl Scanner<'_> {
         if around.is_empty() {
             match self.function_over_its_end(at) {
                 Some(part) => around.push(part),
-                None if self.is_at_the_start(at) => return Ok(Pair::Early),
+                None if self.is_at_the_start(at) => return Ok(Pair::Outside),
                 None if self.looks_like_a_call(at) => {
                     return Err(format!(
                         "at {at:#x}, outside every function, is what looks like a system call"
                     ));
                 }
-                None => return Ok(Pair::Data),
+                None => return Ok(Pair::Outside),
             }
         }
         let mut why = String::from("nothing leads to it");
