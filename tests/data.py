@@ -74,6 +74,10 @@ words:  .long between1 - words, between2 - words, 0x7fffffff
 # Controls: what Byway must answer, the bytes that lead elsewhere, the function.
 CONTROLS = {
     "write": ("rewritten", SAY),
+    "a call of a place of its own": ("rewritten", SAY.replace("mov $1", """call 1f
+        jmp 2f
+1:      ret
+2:      mov $1""")),
     "a branch to the call": ("any", SAY.replace("syscall", """test %edx, %edx
         jne 1f
         mov $1, %edx
@@ -366,6 +370,7 @@ LOADER = "ld-linux-x86-64.so.2"
 STARTS = {"its start": ("rewritten", LOADER, START),
           "behind its start": ("unable", LOADER, START.replace("        mov $0x9e", "        jmp 1f\n        mov $0x9e")),
           "a way into its start": ("unable", LOADER, START + "        jmp asks\n"),
+          "a way to before its number": ("rewritten", LOADER, START + "        jmp entry + 1\n"),
           "another library's start": ("unable", "libother.so", START)}
 
 

@@ -7,7 +7,7 @@
 //! parts of a function that jump into each other are followed as one.
 //! Not here: what is done with a system call (scan.rs).
 use super::functions::Function;
-use super::instruction::{branch_target, ends, is_call, is_ordinary, may_end};
+use super::instruction::{branch_target, call_target, ends, is_call, is_ordinary, may_end};
 use super::text::Text;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -136,8 +136,9 @@ impl Flow {
     pub fn after(&self, i: &Instruction) -> impl Iterator<Item = u64> {
         let next = (!ends(i)).then(|| i.next_ip());
         let branch = branch_target(i);
+        let own = call_target(i).filter(|&to| self.index(to).is_some());
         let table = self.tables.get(&i.ip()).into_iter().flatten().copied();
-        next.into_iter().chain(branch).chain(table)
+        next.into_iter().chain(branch).chain(own).chain(table)
     }
 }
 
@@ -233,6 +234,11 @@ impl Walk<'_> {
                 FlowControl::IndirectBranch if !stub && self.by_tables => jumps.push(at),
                 FlowControl::Call if i.code() != Code::Syscall => {
                     self.targets.insert(i.next_ip());
+                    // A call of a place of its own: glibc's setcontext(3) makes an entry on the shadow stack so.
+                    let own = |to: &u64| self.parts.iter().any(|p| p.holds(*to));
+                    if let Some(to) = call_target(&i).filter(own) {
+                        self.branch(at, to);
+                    }
                 }
                 FlowControl::IndirectCall => {
                     self.targets.insert(i.next_ip());

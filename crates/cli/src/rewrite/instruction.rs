@@ -41,6 +41,12 @@ pub fn branch_target(i: &Instruction) -> Option<u64> {
     }
 }
 
+/// Where a direct call leads.
+pub fn call_target(i: &Instruction) -> Option<u64> {
+    (i.flow_control() == FlowControl::Call && i.op0_kind() == OpKind::NearBranch64)
+        .then(|| i.near_branch_target())
+}
+
 /// Whether an ordinary program has `i` at all. Data that is taken for code soon shows one that it has not.
 pub fn is_ordinary(i: &Instruction) -> bool {
     if i.is_invalid() {

@@ -332,14 +332,21 @@ impl Scanner<'_> {
         })
     }
 
-    /// Whether the pair at `at` lies on the straight line from the loader's entry, and nothing else leads there. glibc has no
-    /// unwind entry for it, and where it is built for shadow stacks (Ubuntu) it asks the kernel for one.
+    /// Whether the pair at `at` lies on the straight line from the loader's entry, and nothing else leads behind its number.
+    /// glibc has no unwind entry for it, and where it is built for shadow stacks (Ubuntu) it asks the kernel for one.
     fn is_at_the_start(&self, at: u64) -> bool {
-        let Some(entry) = self.loader_entry.filter(|&e| e < at && self.text.holds(e)) else {
+        let is_near = |e: &u64| self.text.holds(*e) && *e < at && at - e < NEAR;
+        let Some(line) = self
+            .loader_entry
+            .filter(is_near)
+            .and_then(|e| self.text.line(e, at))
+        else {
             return false;
         };
-        let is_line = at - entry < NEAR && self.text.line(entry, at).is_some();
-        is_line && ways::into(self.text, &[(entry + 1, at + 1)], self).is_empty()
+        let sets = line
+            .last()
+            .filter(|i| !Numbers::after(std::slice::from_ref(i)).unset);
+        sets.is_some_and(|i| ways::into(self.text, &[(i.ip() + 1, at + 1)], self).is_empty())
     }
 
     /// The instructions that lead to the bridge at `start`, each proven.
