@@ -24,6 +24,11 @@ is "of little" "$(tail -n 1 said)" "seq -> cat: under 64 KiB"
 explained sh -c 'for i in 1 2 3; do seq 10 | cat; done'
 is "alike ones" "$(tail -n 1 said)" "3 x seq -> cat: under 64 KiB"
 is "no pipe" "$("$byway" run --private --explain -- true 2>&1)" "byway: no pipe was seen"
+# A program that cannot take part, with a build-id as the distributions' have one.
+echo '__asm__(".text; .byte 0xb8, 1, 0, 0, 0, 0x0f, 5"); long read(int, void *, long); int main(void) { char b[4096]; while (read(0, b, 4096) > 0); }' >doubt.c
+cc -Wl,--build-id=sha1 -o doubt doubt.c
+explained sh -c 'cat zeros | ./doubt'
+has "in doubt" "$said" "doubt has code that cannot be rewritten"
 # What is handed back is not counted as carried, nor as nothing.
 cat >polls.py <<'P'
 import os, select

@@ -204,10 +204,14 @@ impl Told {
                 String::new()
             };
             let did = if a.left { "left" } else { "took no part" };
-            lines.push(broken(&[
-                format!("{many}{} {did}:", a.name),
-                format!(" it {}", a.why),
-            ]));
+            let mut parts = vec![format!("{many}{} {did}:", a.name)];
+            // A reason of the rewriter's is long.
+            let clauses = a.why.split_inclusive(", ").map(|c| c.trim_end());
+            parts.extend(clauses.enumerate().map(|(k, c)| match k {
+                0 => format!(" it {c}"),
+                _ => format!(" {c}"),
+            }));
+            lines.push(broken(&parts));
         }
         if self.untold > 0 {
             lines.push(format!("{} more programs took no part", self.untold));

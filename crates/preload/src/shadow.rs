@@ -9,7 +9,7 @@ use crate::entry::{byway_bridge, byway_entry};
 use crate::{environment, request};
 use byway_mem::domain::Domain;
 use byway_sys::cached::{
-    BUILD_ID_WORDS, MAGIC, NAMED, SUFFIX, TEXT_WORDS, TEXTS, WORDS, sum, word,
+    BUILD_ID_WORDS, MAGIC, NAMED, SUFFIX, TEXT_WORDS, TEXTS, WORDS, kind, sum, word,
 };
 use byway_sys::errno::failed;
 use byway_sys::file;
@@ -107,17 +107,17 @@ pub fn cached(d: Domain, st: &Status, build_id: Option<&[u8]>) -> Verdict {
         return Verdict::Unknown;
     }
     match file.head.kind {
-        0 => Verdict::Clean {
+        kind::CLEAN => Verdict::Clean {
             flags: file.head.flags,
         },
-        1 => Verdict::Shadow(file),
+        kind::SHADOW => Verdict::Shadow(file),
         _ => Verdict::Unable,
     }
 }
 
 /// What a file's head says.
 struct Head {
-    kind: u32,
+    kind: u64,
     texts: [Text; TEXTS],
     n: usize,
     stub_len: usize,
@@ -140,7 +140,7 @@ struct Text {
     origin: usize,
 }
 
-/// The head of a file, if it was made from an object with this build-id.
+/// The head of a file, if it was made from an object with this build-id. Of one that cannot take part nothing is mapped.
 fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
     let mut h = [0u64; WORDS];
     let size = 8 * WORDS;
@@ -154,7 +154,7 @@ fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
         let n = id.len().min(8 * BUILD_ID_WORDS);
         n == (h[word::BUILD_ID_LEN] & 0xff) as usize && bytes.take(n).eq(id[..n].iter().copied())
     };
-    if !build_id.is_none_or(same) {
+    if h[word::KIND] != kind::UNABLE && !build_id.is_none_or(same) {
         return None;
     }
     let u = |k: usize| h[k] as usize;
@@ -168,7 +168,7 @@ fn head(fd: usize, build_id: Option<&[u8]>) -> Option<Head> {
         }
     };
     Some(Head {
-        kind: h[word::KIND] as u32,
+        kind: h[word::KIND],
         texts: core::array::from_fn(text),
         n: u(word::TEXTS).min(TEXTS),
         stub_len: u(word::STUB_LEN),

@@ -4,7 +4,7 @@
 //! Not here: what lies behind the head (crates/cli/src/rewrite/image.rs).
 
 /// Of what the rewriter does and of how it lays a file out: two digits.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 /// What a file's name ends with.
 pub const SUFFIX: [u8; 4] = [b'.', b'v', DIGITS[0], DIGITS[1]];
 const DIGITS: [u8; 2] = [b'0' + VERSION as u8 / 10, b'0' + VERSION as u8 % 10];
@@ -20,7 +20,7 @@ pub const NAMED: [usize; 5] = [0, 1, 13, 14, 6];
 
 /// Which word says what.
 pub mod word {
-    /// 0: nothing to rewrite; 1: the texts are; 2: the object cannot take part.
+    /// What is said of the object (`kind`).
     pub const KIND: usize = 1;
     /// How many texts there are.
     pub const TEXTS: usize = 2;
@@ -39,6 +39,16 @@ pub mod word {
     pub const TEXT: usize = 14;
     /// What else is known of the object: the bits of `flag`.
     pub const FLAGS: usize = 30;
+}
+
+/// What a file says of its object.
+pub mod kind {
+    /// There is nothing to rewrite.
+    pub const CLEAN: u64 = 0;
+    /// The file has the rewritten texts.
+    pub const SHADOW: u64 = 1;
+    /// It cannot take part. Such a file names no build-id.
+    pub const UNABLE: u64 = 2;
 }
 
 /// What is known of an object.

@@ -18,7 +18,7 @@ use byway_sys::cached::word::{
     self, BUILD_ID, BUILD_ID_LEN, BUILD_ID_OFF, CELL_OFF, CHECKSUM, FLAGS, KIND, STUB_DISP,
     STUB_LEN, STUB_OFF, TEXT,
 };
-use byway_sys::cached::{self, BUILD_ID_WORDS, MAGIC, TEXT_WORDS, TEXTS};
+use byway_sys::cached::{self, BUILD_ID_WORDS, MAGIC, TEXT_WORDS, TEXTS, kind};
 use iced_x86::{BlockEncoder, BlockEncoderOptions, InstructionBlock};
 use std::io::Read;
 
@@ -49,7 +49,7 @@ pub fn put_path(v: &mut [u8], path: &[u8]) {
 
 /// The cache file of an object that cannot take part.
 pub fn unable(why: &str) -> Vec<u8> {
-    let mut v = begin(2);
+    let mut v = begin(kind::UNABLE);
     let n = why.len().min(REASON_MOST);
     v[REASON..REASON + n].copy_from_slice(&why.as_bytes()[..n]);
     seal(&mut v);
@@ -58,20 +58,20 @@ pub fn unable(why: &str) -> Vec<u8> {
 
 /// The cache file of an object without a site.
 pub fn clean(s: &Scan) -> Vec<u8> {
-    let mut v = of_object(0, s);
+    let mut v = of_object(kind::CLEAN, s);
     seal(&mut v);
     v
 }
 
-fn begin(kind: u32) -> Vec<u8> {
+fn begin(kind: u64) -> Vec<u8> {
     let mut v = vec![0; PAGE];
     v[..8].copy_from_slice(&MAGIC);
-    set(&mut v, KIND, kind.into());
+    set(&mut v, KIND, kind);
     v
 }
 
 /// A first page with what is known of the object.
-fn of_object(kind: u32, s: &Scan) -> Vec<u8> {
+fn of_object(kind: u64, s: &Scan) -> Vec<u8> {
     let mut v = begin(kind);
     let id = &s.build_id[..s.build_id.len().min(BUILD_ID_MOST)];
     set(&mut v, BUILD_ID_LEN, id.len() as u64);
@@ -107,8 +107,8 @@ fn word_at(v: &[u8], at: usize) -> u64 {
 pub struct Found([u8; PAGE]);
 
 impl Found {
-    fn kind(&self) -> u32 {
-        word_at(&self.0, 8 * KIND) as u32
+    fn kind(&self) -> u64 {
+        word_at(&self.0, 8 * KIND)
     }
 
     /// The path of the object that it was made from; `None` if none was put down.
@@ -119,14 +119,14 @@ impl Found {
 
     /// Whether nothing is to be rewritten.
     pub fn is_clean(&self) -> bool {
-        self.kind() == 0
+        self.kind() == kind::CLEAN
     }
 
     /// The reason in an "unable" file.
     pub fn unable(&self) -> Option<String> {
         let s = &self.0[REASON..REASON + REASON_MOST];
         let n = s.iter().position(|&c| c == 0).unwrap_or(REASON_MOST);
-        (self.kind() == 2).then(|| String::from_utf8_lossy(&s[..n]).into_owned())
+        (self.kind() == kind::UNABLE).then(|| String::from_utf8_lossy(&s[..n]).into_owned())
     }
 }
 
@@ -136,7 +136,9 @@ pub fn begun(mut f: impl Read, len: u64) -> Option<Found> {
     f.read_exact(&mut first.0).ok()?;
     let head = words(&first.0);
     let long = match first.kind() {
-        1 => word_at(&first.0, 8 * STUB_OFF).wrapping_add(word_at(&first.0, 8 * STUB_LEN)),
+        kind::SHADOW => {
+            word_at(&first.0, 8 * STUB_OFF).wrapping_add(word_at(&first.0, 8 * STUB_LEN))
+        }
         _ => PAGE as u64,
     };
     let good = head[0] == u64::from_le_bytes(MAGIC)
@@ -193,7 +195,7 @@ pub fn build(s: &Scan) -> Result<Vec<u8>, String> {
     let base = first.vaddr.wrapping_sub(DISTANCE);
     let length = stubs(s, base, base, None)?.len().next_multiple_of(PAGE);
     let code = stubs(s, base, base.wrapping_add(length as u64), Some(&mut texts))?;
-    let mut v = of_object(1, s);
+    let mut v = of_object(kind::SHADOW, s);
     let mut off = PAGE;
     for (k, t) in texts.iter().enumerate() {
         let words = [t.vaddr, t.bytes.len() as u64, off as u64, t.offset];
