@@ -129,6 +129,7 @@ static int steps(int k) {
 }
 static void a_handler_at_each_instruction(enum how h) {
     int k, end, every, status;
+    alarm(60); /* steps take long where others run */
     how = h;
     mkpipe(P);
     s = shared(sizeof *s);
