@@ -72,8 +72,8 @@ static void at_once_reader_closed(void) {
     kill(c, SIGKILL);
     reap(c);
 }
-static void at_once_reader_killed(void) {
-    int p[2];
+/* A process that has read 2000 bytes of a new pipe and sleeps, with the only read end; `more` lie unread. */
+static pid_t idle_reader(int p[2], size_t more) {
     mkpipe(p);
     signal(SIGPIPE, SIG_IGN);
     pid_t c = child();
@@ -83,8 +83,13 @@ static void at_once_reader_killed(void) {
         for (;;) pause();
     }
     close(p[0]);
-    put(p[1], 2003, 0);
+    put(p[1], 2000 + more, 0);
     wait_asleep(c);
+    return c;
+}
+static void at_once_reader_killed(void) {
+    int p[2];
+    pid_t c = idle_reader(p, 3);
     kill(c, SIGKILL);
     reap(c);
     FAILS(write(p[1], "x", 1), EPIPE);
@@ -97,19 +102,9 @@ static void at_once_reader_killed(void) {
  * before, and nothing else tells it: it neither reaps the reader nor sleeps. */
 static void full_reader_killed_unseen(void) {
     static char b[4096];
-    signal(SIGPIPE, SIG_IGN);
     for (int i = 0; i < 50; i++) {
         int p[2];
-        mkpipe(p);
-        pid_t c = child();
-        if (!c) {
-            close(p[1]);
-            get(p[0], 2000, 0);
-            for (;;) pause();
-        }
-        close(p[0]);
-        put(p[1], 2000, 0);
-        wait_asleep(c);
+        pid_t c = idle_reader(p, 0);
         setfl(p[1], O_NONBLOCK, 0);
         while (write(p[1], b, sizeof b) > 0);
         IS(errno, EAGAIN);
