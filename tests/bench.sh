@@ -157,10 +157,10 @@ PATH=$work/few "$byway" bench start --quick node-e >out 2>err; is "start of noth
 is "ready: no line of 80 columns" "$(awk 'length > 79' out)" ""
 is "ready: rows" "$(python3 -c 'import json
 r = json.load(open("ready.json")); notes = " ".join(r["notes"])
-cases = "poll-stream-64 poll-stream-64k epoll-rtt epoll-10 epoll-1000 epoll-10000 epoll-plain node-child asyncio-child".split()
+cases = "poll-stream-64 poll-stream-64k epoll-rtt epoll-asleep epoll-10 epoll-1000 epoll-10000 epoll-plain node-child asyncio-child".split()
 for c in cases:
     rows = [(w["backend"], w["unit"]) for w in r["results"] if w["case"] == c and w["median"] > 0]
-    unit = "us" if c == "epoll-rtt" else "1/s" if c.startswith("epoll") else "MB/s"
+    unit = "us" if c in ("epoll-rtt", "epoll-asleep") else "1/s" if c.startswith("epoll") else "MB/s"
     here = rows == [("byway", unit), ("kernel", unit)] and [q["over"] for q in r["ratios"] if q["case"] == c] == ["kernel"]
     if here == (f"left out: {c}: " in notes): print(c, rows)
 # There is nothing to carry, and nothing is said of it.

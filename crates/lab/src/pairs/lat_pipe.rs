@@ -16,6 +16,7 @@ use super::{Backend, Plan};
 use crate::child::{Failure, now};
 use crate::stats;
 use byway_sys::process;
+use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -49,6 +50,18 @@ pub fn wakes(plan: &Plan) -> usize {
 }
 pub const PAUSE_US: u64 = 200;
 
+/// What reads from `link`; where `told`, after a wait in epoll_wait(2).
+fn reader(link: &Link, told: bool) -> Result<impl FnMut(&mut [u8]) -> io::Result<usize>, Failure> {
+    let (end, [r, _]) = (link.reader(), link.descriptors());
+    let mut set = told.then(|| Set::of([r].into_iter())).transpose()?;
+    Ok(move |b: &mut [u8]| {
+        if let Some(set) = &mut set {
+            let _told = set.wait()?;
+        }
+        end.get(b)
+    })
+}
+
 /// The worker's part of `spin`: us of a round trip, from `trips` of them after a tenth as many unmeasured. `told`: each
 /// side waits in epoll_wait(2) before it reads.
 ///
@@ -59,20 +72,10 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64, told: bool) -> Result<Vec<f6
     let (to, fro) = (Link::new(kind, n)?, Link::new(kind, n)?);
     let time = &pair::board(1)?[0];
     let warm = trips / 10;
-    let reader = |link: &Link| -> Result<_, Failure> {
-        let (end, [r, _]) = (link.reader(), link.descriptors());
-        let mut set = told.then(|| Set::of([r].into_iter())).transpose()?;
-        Ok(move |b: &mut [u8]| {
-            if let Some(set) = &mut set {
-                let _told = set.wait()?;
-            }
-            end.get(b)
-        })
-    };
     pair::pair(
         cpus,
         |gate| {
-            let (out, mut get) = (to.writer(), reader(&fro)?);
+            let (out, mut get) = (to.writer(), reader(&fro, told)?);
             gate.pass();
             let mut began = now();
             for i in 0..warm + trips {
@@ -90,7 +93,7 @@ pub fn spin(kind: Kind, cpus: &[usize], trips: u64, told: bool) -> Result<Vec<f6
             Ok(())
         },
         |gate| {
-            let (mut get, back) = (reader(&to)?, fro.writer());
+            let (mut get, back) = (reader(&to, told)?, fro.writer());
             // Not set to nothing in between: it is only known to be read when the next byte has come.
             let mut b = [0];
             gate.pass();
@@ -116,6 +119,7 @@ pub fn between(cpus: &[usize], trips: u64) -> Result<f64, Failure> {
 pub const TOGETHER: [&str; 2] = ["byway-core", "kernel"];
 
 /// The worker's part of `sleep`: for each kind of pipe the median us from write to read of `wakes` bytes, `pause` us apart.
+/// `told`: the reader waits in epoll_wait(2) before it reads.
 ///
 /// # Errors
 /// As `spin`.
@@ -124,6 +128,7 @@ pub fn sleep(
     cpus: &[usize],
     wakes: usize,
     pause: u64,
+    told: bool,
 ) -> Result<Vec<f64>, Failure> {
     let n = pair::apart(cpus);
     let links: Vec<_> = (kinds.iter().map(|&k| Link::new(k, n))).collect::<Result<_, _>>()?;
@@ -149,10 +154,11 @@ pub fn sleep(
             Ok(())
         },
         |gate| {
-            let from: Vec<_> = links.iter().map(Link::reader).collect();
+            let all = links.iter().map(|link| reader(link, told));
+            let mut from = all.collect::<Result<Vec<_>, _>>()?;
             gate.pass();
             for (i, (pipe, _)) in order.iter().enumerate() {
-                from[*pipe].get(&mut [0])?;
+                from[*pipe](&mut [0])?;
                 times[i].store(now(), Relaxed);
                 // ORDER: as above.
                 arrived.store(i as u64 + 1, Release);

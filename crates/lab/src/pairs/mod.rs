@@ -226,7 +226,7 @@ impl Bench {
                 ..plan.flex
             }),
             Bench::LatPipe if case == "spin" => Work::Spin(lat_pipe::trips(plan), false),
-            Bench::LatPipe => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US, false),
+            Bench::LatPipe => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US, false, false),
             Bench::Ready => return ready::work(case, plan),
             Bench::Grep => return None,
         })
@@ -260,14 +260,16 @@ impl Pairs {
     /// One run of a backend. `other`: what a run of two said of the other one, until that one's turn comes.
     fn one(&self, case: &str, b: &Backend, other: &mut Option<Done>) -> Result<Done, Failure> {
         match (&self.texts, self.bench.work(case, &self.plan)) {
-            (_, Some(Work::Sleep(wakes, pause, _))) if lat_pipe::TOGETHER.contains(&b.name) => {
+            (_, Some(Work::Sleep(wakes, pause, _, false)))
+                if lat_pipe::TOGETHER.contains(&b.name) =>
+            {
                 if let Some(done) = other.take() {
                     return Ok(done);
                 }
                 let job = Job {
                     kind: Kind::Core,
                     cpus: self.plan.cpus.clone(),
-                    work: Work::Sleep(wakes, pause, true),
+                    work: Work::Sleep(wakes, pause, true, false),
                 };
                 let mut both = self.byway.worker(&job, None)?.halves()?;
                 if b.name != lat_pipe::TOGETHER[0] {

@@ -86,7 +86,7 @@ fn a_byte_goes_round_and_wakes() {
         for cpus in places() {
             assert!(figures(kind, cpus.clone(), Work::Spin(100, false))[0] > 0.0);
             for both in [false, true] {
-                let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both));
+                let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both, both));
                 assert_eq!(v.len(), 1 + usize::from(both));
                 assert!(v.iter().all(|&us| us > 0.0));
             }

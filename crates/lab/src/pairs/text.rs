@@ -94,6 +94,7 @@ pub fn about(bench: Bench) -> &'static str {
         }
         Bench::Ready => {
             "poll-stream: MB/s to a reader that polls before each read; epoll-rtt: a round trip, each side in epoll_wait; \
+             epoll-asleep: one way, to a reader that sleeps in epoll_wait; \
              epoll-N: messages of 64 B through 10 pipes (of 10000: 1) of a set of N; epoll-plain: through 10 eventfds; \
              node-child, asyncio-child: MB/s from cat to node, and to python's asyncio"
         }

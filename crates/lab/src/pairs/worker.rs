@@ -31,8 +31,9 @@ pub enum Work {
     Polled(usize, u64),
     /// Messages through an epoll set.
     Set(Members, u64),
-    /// Bytes to a sleeper, and us before each; whether to measure a pipe of the kernel's in turn with it.
-    Sleep(usize, u64, bool),
+    /// Bytes to a sleeper, and us before each; whether to measure a pipe of the kernel's in turn with it; whether the
+    /// sleeper waits in epoll_wait(2).
+    Sleep(usize, u64, bool, bool),
     /// Starts of nothing.
     Nothing(usize),
 }
@@ -62,9 +63,10 @@ impl Work {
                 let all = [m.members as u64, m.active as u64, u64::from(m.plain)];
                 ("set", [&all[..], &[messages]].concat())
             }
-            Work::Sleep(wakes, pause, both) => {
-                ("sleep", vec![wakes as u64, pause, u64::from(both)])
-            }
+            Work::Sleep(wakes, pause, both, told) => (
+                "sleep",
+                vec![wakes as u64, pause, u64::from(both), u64::from(told)],
+            ),
             Work::Nothing(runs) => ("nothing", vec![runs as u64]),
         }
     }
@@ -101,7 +103,9 @@ impl Work {
                 },
                 messages,
             ),
-            ("sleep", &[wakes, pause, both]) => Work::Sleep(size(wakes)?, pause, both == 1),
+            ("sleep", &[wakes, pause, both, told]) => {
+                Work::Sleep(size(wakes)?, pause, both == 1, told == 1)
+            }
             ("nothing", &[runs]) => Work::Nothing(size(runs)?),
             _ => return None,
         })
@@ -162,9 +166,9 @@ impl Job {
             Work::Spin(trips, told) => lat_pipe::spin(kind, cpus, trips, told),
             Work::Polled(size, messages) => work::polled(cpus, size, messages),
             Work::Set(members, messages) => work::messages(cpus, members, messages),
-            Work::Sleep(wakes, pause, both) => {
+            Work::Sleep(wakes, pause, both, told) => {
                 let kinds = [kind, Kind::Pipe];
-                lat_pipe::sleep(&kinds[..1 + usize::from(both)], cpus, wakes, pause)
+                lat_pipe::sleep(&kinds[..1 + usize::from(both)], cpus, wakes, pause, told)
             }
             Work::Nothing(runs) => pair::nothing(cpus, runs),
         }
@@ -238,8 +242,8 @@ mod tests {
                 },
                 8,
             ),
-            Work::Sleep(5, 200, false),
-            Work::Sleep(5, 200, true),
+            Work::Sleep(5, 200, false, true),
+            Work::Sleep(5, 200, true, false),
             Work::Nothing(3),
         ] {
             let job = Job {

@@ -3,6 +3,7 @@
 //! ```text
 //! poll-stream-64, -64k   bytes one way, whose reader polls before each read           work.rs
 //! epoll-rtt              one byte there and back, each side in epoll_wait(2)          lat_pipe.rs
+//! epoll-asleep           one byte to a reader that sleeps in epoll_wait(2)            lat_pipe.rs
 //! epoll-10 ... -10000    messages through some pipes of a set; epoll-plain: eventfds  work.rs
 //! node-child             node reads what `cat` says, by its event loop                child.js
 //! asyncio-child          python reads what its child `cat` says, by asyncio           child.py
@@ -38,6 +39,7 @@ enum What {
     /// A stream in messages of so many bytes.
     Stream(usize),
     RoundTrip,
+    Asleep,
     Set(Members),
     Node,
     Python,
@@ -51,10 +53,11 @@ const fn set(members: usize, active: usize, plain: bool) -> What {
     })
 }
 
-const CASES: [(&str, What); 9] = [
+const CASES: [(&str, What); 10] = [
     ("poll-stream-64", What::Stream(64)),
     ("poll-stream-64k", What::Stream(64 << 10)),
     ("epoll-rtt", What::RoundTrip),
+    ("epoll-asleep", What::Asleep),
     ("epoll-10", set(10, 10, false)),
     ("epoll-1000", set(1000, 10, false)),
     ("epoll-10000", set(10_000, 1, false)),
@@ -75,6 +78,7 @@ pub fn cases() -> Vec<String> {
 pub fn metric(case: &str) -> (&'static str, &'static str, Better) {
     match what(case) {
         Some(What::RoundTrip) => ("round_trip", "us", Better::Less),
+        Some(What::Asleep) => ("one_way", "us", Better::Less),
         Some(What::Set(_)) => ("rate", "1/s", Better::More),
         _ => ("rate", "MB/s", Better::More),
     }
@@ -92,6 +96,7 @@ pub fn work(case: &str, plan: &Plan) -> Option<Work> {
         What::Stream(size @ ..=4096) => Work::Polled(size, messages),
         What::Stream(size) => Work::Polled(size, messages / 20),
         What::RoundTrip => Work::Spin(lat_pipe::trips(plan), true),
+        What::Asleep => Work::Sleep(lat_pipe::wakes(plan), lat_pipe::PAUSE_US, false, true),
         What::Set(members) => Work::Set(members, messages),
         What::Node | What::Python => return None,
     })
@@ -118,7 +123,7 @@ pub fn missing(case: &str) -> Option<String> {
         }
         What::Node => absent(&["node", "bash", "cat"]),
         What::Python => absent(&["python3", "cat"]),
-        What::Stream(_) | What::RoundTrip => None,
+        What::Stream(_) | What::RoundTrip | What::Asleep => None,
     }
 }
 
