@@ -10,7 +10,7 @@ use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, messages, new_fifo, pins,
-    ready, sendfile, set_wait, sets, sleep, tls, udp, unmatched, uring, watched,
+    ready, scratch, sendfile, set_wait, sets, sleep, tls, udp, unmatched, uring, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -38,6 +38,13 @@ const CLONE_NEWPID: usize = 0x2000_0000;
 /// Decides one call. The answer is `DONE`, `RUN` or `THEN` (make `f.sub`, then ask `after`).
 pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     Many::forget(f);
+    f.piece = 0;
+    let does = begins(f);
+    io::ends(f, does);
+    does
+}
+
+fn begins(f: &mut Frame) -> u32 {
     if !attach::active() {
         return match f.nr {
             nr::EXECVE | nr::EXECVEAT => execs(f),
@@ -74,6 +81,7 @@ pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
         nr::EXIT | nr::EXIT_GROUP => {
             moved();
             pins::ends();
+            scratch::ends(tls::get().tid.get());
             if f.nr == nr::EXIT_GROUP {
                 fifo::closes_all(0, usize::MAX);
                 message::closes_all(0, usize::MAX);
@@ -166,6 +174,7 @@ fn is_vfork_child() -> bool {
     } else if t.mode.get() == tls::VFORKED {
         return true;
     } else {
+        scratch::enter_child(t.tid.get());
         t.tid.set(tid);
         t.mode.set(0);
         // They name the parent's place.
@@ -254,10 +263,12 @@ fn count(i: usize) {
 /// After the call that `dispatch` (or this) asked for.
 pub extern "C" fn after(f: &mut Frame) -> u32 {
     let does = goes_on(f);
-    match Many::has(f) {
+    let does = match Many::has(f) {
         true => messages::goes_on(f, Some(does)),
         false => does,
-    }
+    };
+    io::ends(f, does);
+    does
 }
 
 fn goes_on(f: &mut Frame) -> u32 {

@@ -58,6 +58,10 @@ pub struct Frame {
     pub many: messages::Many,
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
+    /// Of a call with more buffers than that: where its list is, and how many they are; else 0.
+    pub list: [usize; 2],
+    /// What it has of scratch.rs; 0: nothing.
+    pub piece: usize,
 }
 
 /// Of a write that sleeps for room.

@@ -5,8 +5,8 @@
 //! Not here: reading ELF files, environments.
 use crate::fdtable::Endpoint;
 use crate::{
-    attach, cold, destinations, family, fdtable, io, message, pins, sendfile, sets, tls, udp,
-    unmatched, uring,
+    attach, cold, destinations, family, fdtable, io, message, pins, sets, tls, udp, unmatched,
+    uring,
 };
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
@@ -164,7 +164,6 @@ pub fn enter_child() {
     io::enter_child();
     sets::enter_child();
     pins::enter_child();
-    sendfile::enter_child();
     cold::enter_child();
     destinations::enter_child();
     udp::enter_child();

@@ -3,7 +3,10 @@
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, Room, THEN};
-use crate::{access, attach, fdtable, message, pins, sendfile, sets, tls, wait_all, watched};
+use crate::give_up::suspends;
+use crate::{
+    access, attach, fdtable, message, pins, scratch, sendfile, sets, tls, wait_all, watched,
+};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -11,10 +14,7 @@ use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
 use byway_pipe::reason::Reason;
 use byway_pipe::write::Progress;
-use byway_pipe::{
-    Caller, Step, biased_lock, fast_path, handback, pass_through, read, socket, spiller, wait,
-    write,
-};
+use byway_pipe::{Caller, Step, biased_lock, fast_path, pass_through, read, socket, wait, write};
 use byway_sys::errno::{EAGAIN, ECONNRESET, EINTR, EPIPE, Ret, failed};
 use byway_sys::signal::Enders;
 use byway_sys::socket::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_WAITALL, take_error};
@@ -48,6 +48,8 @@ const REST: usize = 5;
 /// As `REST`, and counted in the tail.
 const REST_COUNTED: usize = 6;
 const ROOM: usize = 7;
+/// LINUX readv(2): UIO_MAXIOV.
+const MOST: usize = 1024;
 
 /// Who calls now.
 pub fn me() -> Option<Caller> {
@@ -157,16 +159,25 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
             len: f.args[2].min(0x7fff_f000),
         };
         f.vectors = 1;
-    } else if !vectors(f, f.args[1], f.args[2]) {
-        f.vectors = 0;
+    } else if !(1..=MOST).contains(&f.args[2]) {
+        // LINUX writev(2): nothing to do, or EINVAL.
+        return RUN;
+    } else if !vectors(f, f.args[1], f.args[2], writes) {
+        (f.vectors, f.list) = (0, [0; 2]);
     }
     start(f, i, writes)
 }
 
-/// Takes over the `n` structs iovec at `list`. False: they are too many, or none, or cannot be read.
-pub fn vectors(f: &mut Frame, list: usize, n: usize) -> bool {
-    if n == 0 || n > VECTORS || !access::allowed(list, n * size_of::<Iov>(), false) {
+/// Takes over the `n` structs iovec at `list`; of a call that `may_gather`, and has more than a frame, `start` takes their
+/// bytes. False: they are too many, or none, or cannot be read.
+pub fn vectors(f: &mut Frame, list: usize, n: usize, may_gather: bool) -> bool {
+    let most = if may_gather { MOST } else { VECTORS };
+    if !(1..=most).contains(&n) || !access::allowed(list, n * size_of::<Iov>(), false) {
         return false;
+    }
+    if n > VECTORS {
+        (f.vectors, f.list) = (0, [list, n]);
+        return true;
     }
     for k in 0..n {
         // SAFETY: the array was checked.
@@ -200,8 +211,10 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
         }
         return RUN;
     }
-    if f.vectors == 0 {
-        return hands_back(f, &me, ch, writes);
+    if f.vectors == 0
+        && let Some(does) = gathers(f, &me, ch)
+    {
+        return does;
     }
     if f.vectors == 1 {
         let Iov { base, len } = f.iov[0];
@@ -237,7 +250,7 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
         return RUN;
     }
     if f.want > 0x7fff_f000 {
-        return hands_back(f, &me, ch, writes);
+        return suspends(f, &[0], Reason::Vector);
     }
     if writes {
         let does = go_write(f, &me, ch);
@@ -258,15 +271,46 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
     }
 }
 
-/// The call is the kernel's, for there are too many buffers.
-fn hands_back(f: &mut Frame, me: &Caller, ch: &Channel, writes: bool) -> u32 {
-    handback::hand_back(me, ch, f.fd, true, Reason::Vector);
-    if writes && ch.tail().spiller() != 0 && file::is_nonblocking(f.fd) {
-        // The pipe is full.
-        return finished(f, EAGAIN);
+/// A write of more buffers than a frame has becomes one of a single buffer, which is borrowed. `Some`: the call is the
+/// kernel's until it returns, or it is over.
+fn gathers(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
+    let [list, n] = f.list;
+    // SAFETY: `vectors` has asked for it.
+    let part = |k: usize| unsafe { (list as *const Iov).add(k).read_unaligned() };
+    let want = (0..n).fold(0usize, |sum, k| sum.saturating_add(part(k).len));
+    if !(1..=scratch::SIZE).contains(&want) {
+        return Some(suspends(f, &[0], Reason::Vector));
     }
-    spiller::wait(me, ch, f.fd);
-    RUN
+    match write::native(me, ch, f.fd, want) {
+        Some(Step::NativeCounted) => return Some(own(f, WRITE)),
+        Some(_) => return Some(RUN),
+        None => {}
+    }
+    let Some(piece) = scratch::borrow(me.tid) else {
+        return Some(suspends(f, &[0], Reason::Vector));
+    };
+    f.piece = piece;
+    let (base, mut len) = (scratch::address(piece), 0);
+    for v in (0..n).map(part) {
+        // The list may be another by now, which another thread changes.
+        if v.len > want - len || v.len > 0 && !access::allowed(v.base, v.len, false) {
+            return Some(suspends(f, &[0], Reason::Vector));
+        }
+        let (to, from) = ((base + len) as *mut u8, v.base as *const u8);
+        // SAFETY: asked for; the piece is this call's, and long enough.
+        unsafe { to.copy_from_nonoverlapping(from, v.len) };
+        len += v.len;
+    }
+    f.iov[0] = Iov { base, len };
+    f.vectors = 1;
+    None
+}
+
+/// A call, or one message of it, `does` what it does: at its end it gives back what it has borrowed.
+pub fn ends(f: &mut Frame, does: u32) {
+    if does != THEN && f.piece != 0 {
+        scratch::give_back(core::mem::take(&mut f.piece));
+    }
 }
 
 /// The entry code is to ask again about `fd`, where its channel does not pass through any more.

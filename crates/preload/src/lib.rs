@@ -36,6 +36,7 @@ mod ready;
 mod registration;
 mod registrations;
 mod request;
+mod scratch;
 mod sendfile;
 mod set_lock;
 mod set_wait;

@@ -195,8 +195,8 @@ fn takes_message(f: &mut Frame, writes: bool) -> bool {
     f.flags = flags;
     m.name == 0
         && !(writes && m.control_len != 0)
-        && io::vectors(f, m.parts, m.n)
-        && f.iov[..f.vectors].iter().any(|v| v.len > 0)
+        && io::vectors(f, m.parts, m.n, writes)
+        && (f.vectors == 0 || f.iov[..f.vectors].iter().any(|v| v.len > 0))
 }
 
 /// What recvmsg, or recvfrom with a name, says beside its result: how long the control message is, and `flags`.

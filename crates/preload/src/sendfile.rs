@@ -4,12 +4,12 @@
 //! begin --> ring closed: the kernel's own call, counted as a write is
 //!       --> ring open: pread, write --> no room: the ring is handed back, and the kernel's call sends the rest
 //! ```
-//! Invariant: nothing here sleeps with a buffer. Before the kernel goes on, and at the end, the offset, or the file's own, stands
+//! Invariant: nothing here sleeps with borrowed memory. Before the kernel goes on, and at the end, the offset, or the file's own, stands
 //! behind what was sent.
-//! unsafe: the buffers; reads and writes the offset, which was looked at.
+//! unsafe: reads and writes the offset, which was looked at.
 //! Not here: a call for more than 32 KiB, another kind of file: they are the kernel's.
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, cold, fdtable, give_up, io};
+use crate::{access, cold, fdtable, give_up, io, scratch};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::reason::Reason;
@@ -18,61 +18,13 @@ use byway_pipe::{Caller, Step};
 use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
 use byway_sys::syscall::nr;
-use core::cell::UnsafeCell;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// In `Frame::kind`: the rest is the kernel's, counted in the tail, or not.
 pub const COUNTED: usize = 10;
 pub const UNCOUNTED: usize = 11;
 /// A call for more bytes is the kernel's: one copy less is worth more there than a ring that stays open.
 const MOST: usize = 32 * 1024;
-
-/// What is read lies here until it is in the ring.
-struct Buffer {
-    taken: AtomicBool,
-    bytes: UnsafeCell<[u8; MOST]>,
-}
-// SAFETY: the bytes are those of the one thread that has taken it.
-unsafe impl Sync for Buffer {}
-
-static BUFFERS: [Buffer; 4] = [const {
-    Buffer {
-        taken: AtomicBool::new(false),
-        bytes: UnsafeCell::new([0; MOST]),
-    }
-}; 4];
-
-/// A buffer that is this thread's until it is dropped.
-struct Taken(&'static Buffer);
-
-impl Taken {
-    /// `None`: other threads have all of them.
-    fn one() -> Option<Taken> {
-        // ORDER: what the thread before has done with it comes before.
-        let free = |b: &&Buffer| {
-            b.taken
-                .compare_exchange(false, true, Acquire, Relaxed)
-                .is_ok()
-        };
-        BUFFERS.iter().find(free).map(Taken)
-    }
-    fn address(&self) -> usize {
-        self.0.bytes.get() as usize
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        // ORDER: what was done with it comes before the next thread.
-        self.0.taken.store(false, Release);
-    }
-}
-
-/// A forked child begins: the calls are its parent's.
-pub fn enter_child() {
-    BUFFERS.iter().for_each(|b| b.taken.store(false, Relaxed));
-}
+const _: () = assert!(MOST <= scratch::SIZE);
 
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
@@ -114,28 +66,26 @@ fn copies(f: &mut Frame) -> Option<u32> {
         Some(_) => return Some(RUN),
         None => {}
     }
-    let step = {
-        let _signals = me.hold_signals();
-        let buffer = Taken::one()?;
-        // SAFETY: the buffer is ours, and as long.
-        let n = unsafe { file::read_at(from, buffer.address(), count, at) };
-        if n <= 0 {
-            f.result = n;
-            return (n == 0).then_some(DONE);
-        }
-        let v = [Iov {
-            base: buffer.address(),
-            len: n as usize,
-        }];
-        let mut p = Progress {
-            at: Buffers::new(&v),
-            want: n as usize,
-            done: 0,
-        };
-        let step = write::write(&me, ch, out, &mut p);
-        f.done = p.done;
-        step
+    let _signals = me.hold_signals();
+    let piece = scratch::borrow(me.tid)?;
+    let base = scratch::address(piece);
+    // SAFETY: the piece is this call's, and as long.
+    let n = unsafe { file::read_at(from, base, count, at) };
+    if n <= 0 {
+        scratch::give_back(piece);
+        f.result = n;
+        return (n == 0).then_some(DONE);
+    }
+    let len = n as usize;
+    let v = [Iov { base, len }];
+    let mut p = Progress {
+        at: Buffers::new(&v),
+        want: len,
+        done: 0,
     };
+    let step = write::write(&me, ch, out, &mut p);
+    f.done = p.done;
+    scratch::give_back(piece);
     if let Step::Done(said) = step {
         moves(f, at, said.max(0) as usize);
         f.result = said;

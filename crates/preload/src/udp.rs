@@ -227,13 +227,13 @@ fn buffers(f: &mut Frame, writes: bool) -> bool {
             }
             len > 0 || f.nr != nr::WRITE
         }
-        nr::READV | nr::WRITEV => io::vectors(f, at, len),
+        nr::READV | nr::WRITEV => io::vectors(f, at, len, false),
         _ => {
             f.flags = flags(len);
             access::allowed(at, size_of::<Message>(), !writes) && {
                 // SAFETY: asked for.
                 let m = unsafe { (at as *const Message).read_unaligned() };
-                !(writes && m.control_len != 0) && io::vectors(f, m.parts, m.n)
+                !(writes && m.control_len != 0) && io::vectors(f, m.parts, m.n, false)
             }
         }
     };

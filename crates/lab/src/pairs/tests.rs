@@ -86,7 +86,7 @@ fn a_byte_goes_round_and_wakes() {
         for cpus in places() {
             assert!(figures(kind, cpus.clone(), Work::Spin(100, false))[0] > 0.0);
             for both in [false, true] {
-                let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both, both));
+                let v = figures(kind, cpus.clone(), Work::Sleep(5, 100, both, false));
                 assert_eq!(v.len(), 1 + usize::from(both));
                 assert!(v.iter().all(|&us| us > 0.0));
             }
@@ -97,7 +97,7 @@ fn a_byte_goes_round_and_wakes() {
 #[test]
 fn readers_that_ask_get_every_message() {
     for cpus in places() {
-        let mut all = vec![Work::Spin(100, true)];
+        let mut all = vec![Work::Spin(100, true), Work::Sleep(5, 100, false, true)];
         all.extend([64, 65536].map(|size| Work::Polled(size, 300)));
         all.extend([(10, 10, false), (300, 10, false), (10, 1, true)].map(
             |(members, active, plain)| {
