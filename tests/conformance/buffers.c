@@ -191,95 +191,88 @@ static void sleeps(void) {
     AT_EOF(p[0]);
     REAP0(c);
 }
-/* LINUX: signal(7): a write that has moved nothing fails with EINTR, else it tells how much it has moved. */
-static void interrupted(void) {
-    int p[2];
-    mkpipe(p);
-    size_t n = fill_up(p[1], 0);
-    int *ready = shared(4096);
-    pid_t c = child();
-    if (!c) {
-        handle(SIGUSR1, on_signal, 0);
-        many(from, 40, 60000, n);
-        *ready = 1;
-        FAILS(writev(p[1], v, 40), EINTR);
-        IS(seen, 1);
-        *ready = 2;
-        _exit(0);
-    }
-    UNTIL(*ready);
-    wait_asleep(c);
-    kill(c, SIGUSR1);
-    REAP0(c);
-    close(p[1]);
-    get(p[0], n, 0);
-    AT_EOF(p[0]);
-}
-/* A handler over such a call makes some of its own, into another pipe, and forks: each call has its own bytes. */
-static void in_a_handler(void) {
-    int p[2], q[2];
+/* Runs `does` in a child whose next write into p[1] sleeps, and wakes that by SIGUSR1; q is another pipe. How many bytes
+ * are before it. */
+static size_t signalled(int p[2], int q[2], void (*does)(int), pid_t *c) {
     mkpipe(p);
     mkpipe(q);
     other = q[1];
     size_t n = fill_up(p[1], 0);
     int *ready = shared(4096);
-    pid_t c = child();
-    if (!c) {
+    *c = child();
+    if (!*c) {
         close(p[0]), close(q[0]);
-        handle(SIGUSR1, writes_more, SA_RESTART);
-        many(from, 40, 60000, n);
         *ready = 1;
-        IS(writev(p[1], v, 40), 60000);
-        IS(seen, 1);
+        does(p[1]);
         _exit(0);
     }
     close(p[1]), close(q[1]);
     UNTIL(*ready);
-    wait_asleep(c);
-    kill(c, SIGUSR1);
+    wait_asleep(*c);
+    kill(*c, SIGUSR1);
+    return n;
+}
+static void others_bytes(int q) {
     static char b[12000];
-    IS(read_n(q[0], b, sizeof b), sizeof b);
+    IS(read_n(q, b, sizeof b), sizeof b);
     for (size_t i = 0; i < sizeof b; i++) CHECK(b[i] == 'h', "a byte of another call");
-    get(p[0], n + 60000, 0);
+}
+/* LINUX: signal(7): a write that has moved nothing fails with EINTR, else it tells how much it has moved. */
+static void fails(int w) {
+    many(from, 40, 60000, 0);
+    FAILS(writev(w, v, 40), EINTR);
+    IS(seen, 1);
+}
+static void interrupted(void) {
+    int p[2], q[2];
+    pid_t c;
+    handle(SIGUSR1, on_signal, 0);
+    size_t n = signalled(p, q, fails, &c);
+    REAP0(c);
+    get(p[0], n, 0);
+    AT_EOF(p[0]);
+}
+/* A handler over such a call makes some of its own, into another pipe: each call has its own bytes. */
+static void goes_on(int w) {
+    memset(from, 'w', 60000);
+    cut(from, 40, 60000);
+    IS(writev(w, v, 40), 60000);
+    IS(seen, 1);
+}
+static void in_a_handler(void) {
+    int p[2], q[2];
+    pid_t c;
+    handle(SIGUSR1, writes_more, SA_RESTART);
+    size_t n = signalled(p, q, goes_on, &c);
+    others_bytes(q[0]);
+    get(p[0], n, 0);
+    IS(read_n(p[0], into, 60000), 60000);
+    for (size_t i = 0; i < 60000; i++) CHECK(into[i] == 'w', "a byte of another call");
     REAP0(c);
     AT_EOF(p[0]);
 }
+/* A handler over such a call forks, and the child writes first: both come back from the call, each with its bytes. */
 static void forks(int s) {
     if (!fork()) {
-        /* Writes of its own, before the call that it stands over goes on. */
         signal(SIGUSR1, SIG_IGN);
         writes_more(s);
     }
 }
+static void both_go_on(int w) {
+    memset(from, 'w', 4000);
+    cut(from, 40, 4000);
+    IS(writev(w, v, 40), 4000);
+    while (waitpid(-1, 0, 0) > 0);
+}
 static void forked_over(void) {
     int p[2], q[2];
-    mkpipe(p);
-    mkpipe(q);
-    other = q[1];
-    size_t n = fill_up(p[1], 0);
-    int *ready = shared(4096);
-    pid_t c = child();
-    if (!c) {
-        close(p[0]), close(q[0]);
-        handle(SIGUSR1, forks, SA_RESTART);
-        memset(from, 'w', 4000);
-        cut(from, 40, 4000);
-        pid_t first = getpid();
-        *ready = 1;
-        IS(writev(p[1], v, 40), 4000);
-        if (getpid() == first) while (waitpid(-1, 0, 0) > 0);
-        _exit(0);
-    }
-    close(p[1]), close(q[1]);
-    UNTIL(*ready);
-    wait_asleep(c);
-    kill(c, SIGUSR1);
-    static char b[12000];
-    IS(read_n(q[0], b, sizeof b), sizeof b);
-    /* Both come back from the call, and both write its bytes. */
+    pid_t c;
+    handle(SIGUSR1, forks, SA_RESTART);
+    size_t n = signalled(p, q, both_go_on, &c);
+    others_bytes(q[0]);
     get(p[0], n, 0);
-    IS(read_n(p[0], b, 8000), 8000);
-    for (size_t i = 0; i < 8000; i++) CHECK(b[i] == 'w', "a byte of another call");
+    IS(read_n(p[0], into, 8000), 8000);
+    for (size_t i = 0; i < 8000; i++) CHECK(into[i] == 'w', "a byte of another call");
     AT_EOF(p[0]);
     REAP0(c);
 }
@@ -337,7 +330,7 @@ static void reads(void) {
     mkpipe(p);
     uint64_t pos = 0;
     for (int round = 0; round < 200; round++) {
-        size_t n = 1 + (round * 7919) % 30000;
+        size_t most = holds() < 30000 ? holds() : 30000, n = 1 + (round * 7919) % most;
         put(p[1], n, pos);
         memset(into, 0, sizeof into);
         cut(into, counts[round % COUNTS], 40000);
@@ -346,8 +339,8 @@ static void reads(void) {
         pos += n;
     }
     /* Plain calls go on behind it. */
-    put(p[1], 5000, pos);
-    get(p[0], 5000, pos);
+    put(p[1], 4000, pos);
+    get(p[0], 4000, pos);
 }
 /* LINUX: writev(2): EINVAL above UIO_MAXIOV; nothing to do for none, or for empty ones. */
 static void how_many(void) {
@@ -398,4 +391,5 @@ static void no_reader(void) {
     IS(seen, 1);
 }
 MAIN(T(all_counts), T(socket_writev), T(socket_sendmsg), T(socket_sendmmsg), T(atomic), T(nonblocking), T(sleeps),
-     T(interrupted), T(in_a_handler), T(forked_over), T(many_sleepers), T(cancelled), T(reads), T(how_many), T(bad_address), T(no_reader))
+     T(interrupted), T(in_a_handler), T(forked_over), T(many_sleepers), T(cancelled), T(reads), T(how_many),
+     T(bad_address), T(no_reader))

@@ -77,8 +77,8 @@ pub const ROWS: &[Row] = &[
     row(&[(EPOLL_CREATE, "epoll_create"), (EPOLL_CREATE1, "epoll_create1")], ALWAYS, "the kernel's own; the set is known from then on"),
     row(&[(EPOLL_CTL, "epoll_ctl")], ALWAYS,
         "by level, by edge, with EPOLLONESHOT and EPOLLEXCLUSIVE, in one set that this process has made and has for itself: carried on, and the \
-         registration is the kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. Of both directions, a UDP \
-         socket with EPOLLONESHOT, or in another set: handed back for good"),
+         registration is the kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. A FIFO that is open for both directions, a \
+         UDP socket with EPOLLONESHOT, or one in another set: handed back for good"),
     row(&[(EPOLL_WAIT, "epoll_wait"), (EPOLL_PWAIT, "epoll_pwait"), (EPOLL_PWAIT2, "epoll_pwait2")], BY_FIRST,
         "as poll. With several threads in one set at a time, by level and by edge: a pipe that they find bytes in is handed back for some time"),
     row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),
