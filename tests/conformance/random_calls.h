@@ -85,11 +85,12 @@ static ssize_t by_file(long n) {
 }
 static ssize_t by_parts(int how, long n, int flags) {
     const unsigned char *b = at(me.out);
-    long a = own(n + 1), c = a + own(n - a + 1);
-    struct iovec v[4] = {{(void *)b, a}, {(void *)(b + a), c - a}, {0, 0}, {(void *)(b + c), n - c}};
-    struct msghdr m = {.msg_iov = v, .msg_iovlen = 4};
-    struct mmsghdr mm[2] = {{.msg_hdr = {.msg_iov = v, .msg_iovlen = 2}}, {.msg_hdr = {.msg_iov = v + 2, .msg_iovlen = 2}}};
-    if (how == 0) return writev(me.fd, v, 4);
+    long a = own(n + 1), c = a + own(n - a + 1), rest = n - c, more = own(4) ? 1 : 13 + own(100);
+    struct iovec v[3 + 113] = {{(void *)b, a}, {(void *)(b + a), c - a}, {0, 0}};
+    for (long k = 0; k < more; k++) v[3 + k] = (struct iovec){(void *)(b + c + rest * k / more), rest * (k + 1) / more - rest * k / more};
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = 3 + more};
+    struct mmsghdr mm[2] = {{.msg_hdr = {.msg_iov = v, .msg_iovlen = 2}}, {.msg_hdr = {.msg_iov = v + 2, .msg_iovlen = 1 + more}}};
+    if (how == 0) return writev(me.fd, v, 3 + more);
     if (how == 1) return sendmsg(me.fd, &m, flags);
     int k = sendmmsg(me.fd, mm, 2, flags);
     if (k < 0) return k;
