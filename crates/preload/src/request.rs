@@ -1,16 +1,16 @@
 //! Asks the run's service to look at objects that the cache does not know.
 //!
-//! Invariant: a start waits a quarter of a second at most, whatever the service does; a request that was not answered
-//! in time keeps nobody else waiting. What is not known then is the kernel's for this once: the service goes on, and
-//! the next start finds it.
+//! Invariant: a start waits a second at most, whatever the service does; a request that was not answered in time keeps
+//! nobody else waiting. What is not known then is the kernel's for this once: the service goes on, and the next start
+//! finds it.
 //! Not here: the answers (they lie in the cache), the service (crates/cli/src/service.rs).
 use byway_mem::domain::Domain;
 use byway_mem::layout::Header;
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The longest that a start waits, us; between two looks.
-const LONGEST: u64 = 250_000;
+/// The longest that a start waits, us: node's 90 MB take half of it beside other work, once. Between two looks.
+const LONGEST: u64 = 1_000_000;
 const LOOK: u64 = 200;
 
 /// Has all looked at that this process has mapped as code; true if that has been done.
