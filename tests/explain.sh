@@ -29,7 +29,7 @@ echo '__asm__(".text; .byte 0xb8, 1, 0, 0, 0, 0x0f, 5"); long read(int, void *, 
 cc -Wl,--build-id=sha1 -o doubt doubt.c
 explained sh -c 'cat zeros | ./doubt'
 has "in doubt" "$said" "doubt has code that cannot be rewritten"
-# Writes of many buffers are carried; a call with more bytes than are gathered is the kernel's, and what follows is not.
+# Writes of many buffers are carried, also where they are long.
 many='import os; v = [b"x" * 1000] * 50; [os.writev(1, v + v * (i == 500)) for i in range(1000)]'
 explained sh -c "$python -c '$many' | md5sum"
 is "many buffers" "$(cat out)" "$(head -c 50050000 /dev/zero | tr '\0' x | md5sum)"

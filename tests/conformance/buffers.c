@@ -141,13 +141,14 @@ static void nonblocking(void) {
     uint64_t pos = 0, got = 0;
     for (int round = 0; round < 40; round++) {
         for (;;) {
-            many(from, 100, 50000, pos);
+            size_t total = round % 3 ? 50000 : 200000;
+            many(from, 100, total, pos);
             ssize_t n = writev(p[1], v, 100);
             if (n < 0) {
                 CHECK(errno == EAGAIN, "a full pipe must say EAGAIN");
                 break;
             }
-            CHECK(n > 0 && n <= 50000, "writev gave %zd", n);
+            CHECK(n > 0 && (size_t)n <= total, "writev gave %zd", n);
             pos += n;
             CHECK(pos - got < 64u << 20, "the pipe never fills");
         }
@@ -181,23 +182,23 @@ static void sleeps(void) {
     pid_t c = child();
     if (!c) {
         close(p[0]);
-        many(from, 40, 60000, n);
-        IS(writev(p[1], v, 40), 60000);
+        many(from, 40, 200000, n);
+        IS(writev(p[1], v, 40), 200000);
         _exit(0);
     }
     close(p[1]);
     wait_asleep(c);
-    get(p[0], n + 60000, 0);
+    get(p[0], n + 200000, 0);
     AT_EOF(p[0]);
     REAP0(c);
 }
-/* Runs `does` in a child whose next write into p[1] sleeps, and wakes that by SIGUSR1; q is another pipe. How many bytes
- * are before it. */
-static size_t signalled(int p[2], int q[2], void (*does)(int), pid_t *c) {
+/* Runs `does` in a child whose next write into p[1], which may be full, sleeps, and wakes that by SIGUSR1; q is another
+ * pipe. How many bytes are before it. */
+static size_t signalled(int p[2], int q[2], int full, void (*does)(int), pid_t *c) {
     mkpipe(p);
     mkpipe(q);
     other = q[1];
-    size_t n = fill_up(p[1], 0);
+    size_t n = full ? fill_up(p[1], 0) : 0;
     int *ready = shared(4096);
     *c = child();
     if (!*c) {
@@ -227,10 +228,44 @@ static void interrupted(void) {
     int p[2], q[2];
     pid_t c;
     handle(SIGUSR1, on_signal, 0);
-    size_t n = signalled(p, q, fails, &c);
+    size_t n = signalled(p, q, 1, fails, &c);
     REAP0(c);
     get(p[0], n, 0);
     AT_EOF(p[0]);
+}
+/* The same where a part has gone before the call slept: it tells how much; without a reader SIGPIPE comes too. */
+static void tells_part(int w) {
+    many(from, 100, sizeof from, 0);
+    ssize_t n = writev(w, v, 100);
+    CHECK(n > 0 && n < (ssize_t)sizeof from, "writev gave %zd", n);
+    IS(seen, 1);
+    IS(write(other, &n, sizeof n), sizeof n);
+}
+static void interrupted_later(void) {
+    int p[2], q[2];
+    ssize_t n;
+    pid_t c;
+    handle(SIGUSR1, on_signal, 0);
+    size_t before = signalled(p, q, 0, tells_part, &c);
+    IS(before, 0);
+    IS(read_n(q[0], &n, sizeof n), sizeof n);
+    REAP0(c);
+    get(p[0], n, 0);
+    AT_EOF(p[0]);
+}
+static void reader_leaves(void) {
+    int p[2], q[2];
+    ssize_t n;
+    pid_t c;
+    signal(SIGUSR1, SIG_IGN);
+    handle(SIGPIPE, on_signal, 0);
+    signalled(p, q, 0, tells_part, &c);
+    get(p[0], 100000, 0);
+    wait_asleep(c);
+    close(p[0]);
+    IS(read_n(q[0], &n, sizeof n), sizeof n);
+    CHECK(n >= 100000, "%zd bytes were written, and more were read", n);
+    REAP0(c);
 }
 /* A handler over such a call makes some of its own, into another pipe: each call has its own bytes. */
 static void goes_on(int w) {
@@ -243,7 +278,7 @@ static void in_a_handler(void) {
     int p[2], q[2];
     pid_t c;
     handle(SIGUSR1, writes_more, SA_RESTART);
-    size_t n = signalled(p, q, goes_on, &c);
+    size_t n = signalled(p, q, 1, goes_on, &c);
     others_bytes(q[0]);
     get(p[0], n, 0);
     IS(read_n(p[0], into, 60000), 60000);
@@ -268,7 +303,7 @@ static void forked_over(void) {
     int p[2], q[2];
     pid_t c;
     handle(SIGUSR1, forks, SA_RESTART);
-    size_t n = signalled(p, q, both_go_on, &c);
+    size_t n = signalled(p, q, 1, both_go_on, &c);
     others_bytes(q[0]);
     get(p[0], n, 0);
     IS(read_n(p[0], into, 8000), 8000);
@@ -391,5 +426,5 @@ static void no_reader(void) {
     IS(seen, 1);
 }
 MAIN(T(all_counts), T(socket_writev), T(socket_sendmsg), T(socket_sendmmsg), T(atomic), T(nonblocking), T(sleeps),
-     T(interrupted), T(in_a_handler), T(forked_over), T(many_sleepers), T(cancelled), T(reads), T(how_many),
-     T(bad_address), T(no_reader))
+     T(interrupted), T(interrupted_later), T(reader_leaves), T(in_a_handler), T(forked_over), T(many_sleepers), T(cancelled),
+     T(reads), T(how_many), T(bad_address), T(no_reader))

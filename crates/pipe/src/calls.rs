@@ -50,7 +50,7 @@ const BY_FIRST: Does = Decided { first: true };
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     row(&[(READ, "read"), (WRITE, "write"), (READV, "readv"), (WRITEV, "writev")], Carried,
-        "carried, up to 16 buffers; a write of up to 1,024, if they have 64 KiB together at most; with more handed back until it returns. With a bad \
+        "carried, up to 16 buffers; a write up to 1,024; a read of more, or more than 2 GiB, handed back until it returns. With a bad \
          buffer address handed back for good"),
     row(&[(PIPE, "pipe"), (PIPE2, "pipe2")], ALWAYS, "a channel comes into being (not with O_DIRECT)"),
     row(&[(CLOSE, "close"), (DUP2, "dup2"), (DUP3, "dup3"), (CLOSE_RANGE, "close_range")], ALWAYS,

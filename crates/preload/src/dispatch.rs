@@ -39,12 +39,6 @@ const CLONE_NEWPID: usize = 0x2000_0000;
 pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     Many::forget(f);
     f.piece = 0;
-    let does = begins(f);
-    io::ends(f, does);
-    does
-}
-
-fn begins(f: &mut Frame) -> u32 {
     if !attach::active() {
         return match f.nr {
             nr::EXECVE | nr::EXECVEAT => execs(f),
@@ -263,12 +257,10 @@ fn count(i: usize) {
 /// After the call that `dispatch` (or this) asked for.
 pub extern "C" fn after(f: &mut Frame) -> u32 {
     let does = goes_on(f);
-    let does = match Many::has(f) {
+    match Many::has(f) {
         true => messages::goes_on(f, Some(does)),
         false => does,
-    };
-    io::ends(f, does);
-    does
+    }
 }
 
 fn goes_on(f: &mut Frame) -> u32 {

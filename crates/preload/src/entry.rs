@@ -62,6 +62,9 @@ pub struct Frame {
     pub list: [usize; 2],
     /// What it has of scratch.rs; 0: nothing.
     pub piece: usize,
+    /// With a piece: the buffer that comes next and the place in it, and how much was written of pieces before.
+    pub next: [usize; 2],
+    pub before: usize,
 }
 
 /// Of a write that sleeps for room.

@@ -5,7 +5,7 @@
 use crate::entry::{DONE, Frame, RUN, Room, THEN};
 use crate::give_up::suspends;
 use crate::{
-    access, attach, fdtable, message, pins, scratch, sendfile, sets, tls, wait_all, watched,
+    access, attach, fdtable, gather, message, pins, sendfile, sets, tls, wait_all, watched,
 };
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
@@ -139,7 +139,7 @@ pub fn look() {
 }
 
 /// The caller of `f`.
-fn caller(f: &Frame) -> Option<Caller> {
+pub fn caller(f: &Frame) -> Option<Caller> {
     let me = me()?;
     Some(Caller {
         message: f.flags,
@@ -189,6 +189,11 @@ pub fn vectors(f: &mut Frame, list: usize, n: usize, may_gather: bool) -> bool {
 
 /// A call on channel slot `i` whose buffers are those of `f`; none: they could not be had.
 pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
+    let does = starts(f, i, writes);
+    gather::goes_on(f, does)
+}
+
+fn starts(f: &mut Frame, i: usize, writes: bool) -> u32 {
     let Some(me) = caller(f) else { return RUN };
     let Some(ch) = Channel::at(me.domain, i) else {
         return RUN;
@@ -212,7 +217,7 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
         return RUN;
     }
     if f.vectors == 0
-        && let Some(does) = gathers(f, &me, ch)
+        && let Some(does) = gather::begins(f, &me, ch)
     {
         return does;
     }
@@ -268,48 +273,6 @@ pub fn start(f: &mut Frame, i: usize, writes: bool) -> u32 {
             sets::has_read(&me, f.fd);
         }
         does
-    }
-}
-
-/// A write of more buffers than a frame has becomes one of a single buffer, which is borrowed. `Some`: the call is the
-/// kernel's until it returns, or it is over.
-fn gathers(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
-    let [list, n] = f.list;
-    // SAFETY: `vectors` has asked for it.
-    let part = |k: usize| unsafe { (list as *const Iov).add(k).read_unaligned() };
-    let want = (0..n).fold(0usize, |sum, k| sum.saturating_add(part(k).len));
-    if !(1..=scratch::SIZE).contains(&want) {
-        return Some(suspends(f, &[0], Reason::Vector));
-    }
-    match write::native(me, ch, f.fd, want) {
-        Some(Step::NativeCounted) => return Some(own(f, WRITE)),
-        Some(_) => return Some(RUN),
-        None => {}
-    }
-    let Some(piece) = scratch::borrow(me.tid) else {
-        return Some(suspends(f, &[0], Reason::Vector));
-    };
-    f.piece = piece;
-    let (base, mut len) = (scratch::address(piece), 0);
-    for v in (0..n).map(part) {
-        // The list may be another by now, which another thread changes.
-        if v.len > want - len || v.len > 0 && !access::allowed(v.base, v.len, false) {
-            return Some(suspends(f, &[0], Reason::Vector));
-        }
-        let (to, from) = ((base + len) as *mut u8, v.base as *const u8);
-        // SAFETY: asked for; the piece is this call's, and long enough.
-        unsafe { to.copy_from_nonoverlapping(from, v.len) };
-        len += v.len;
-    }
-    f.iov[0] = Iov { base, len };
-    f.vectors = 1;
-    None
-}
-
-/// A call, or one message of it, `does` what it does: at its end it gives back what it has borrowed.
-pub fn ends(f: &mut Frame, does: u32) {
-    if does != THEN && f.piece != 0 {
-        scratch::give_back(core::mem::take(&mut f.piece));
     }
 }
 
@@ -409,7 +372,7 @@ fn go_read(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     }
 }
 
-fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
+pub fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     let mut p = Progress {
         at: Buffers::new(&f.iov[..f.vectors]),
         want: f.want,
@@ -418,16 +381,19 @@ fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     p.at.advance(f.done);
     let step = write::write(me, ch, f.fd, &mut p);
     f.done = p.done;
+    let has_begun = f.done > 0 || gather::has_begun(f);
     match step {
         Step::Done(r) => finished(f, r),
-        Step::NativeCounted if f.done == 0 => {
+        Step::NativeCounted if !has_begun => {
+            // The caller's own buffers.
+            gather::ends(f);
             remember_quiet(f, me, ch);
             let does = own(f, WRITE);
             f.sub[1] = f.fd;
             does
         }
         Step::NativeCounted => rest(f, REST_COUNTED),
-        Step::Native if f.done == 0 => RUN,
+        Step::Native if !has_begun => RUN,
         Step::Native => rest(f, REST),
         Step::WaitRestartable => {
             // A bad address: the call sleeps for room, then fails without effect.
@@ -502,6 +468,7 @@ pub fn resume(f: &mut Frame) -> u32 {
         f.fd = fd;
     }
     let does = goes_on(f);
+    let does = gather::goes_on(f, does);
     if does != THEN {
         pins::unpin(f.pin);
     }

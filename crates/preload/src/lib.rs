@@ -21,6 +21,7 @@ mod exec;
 mod family;
 mod fdtable;
 mod fifo;
+mod gather;
 mod give_up;
 mod handover;
 mod identity;

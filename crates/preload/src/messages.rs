@@ -129,7 +129,6 @@ pub fn goes_on(f: &mut Frame, mut did: Option<u32>) -> u32 {
 
 /// The frame becomes the next message's.
 fn begins_next(f: &mut Frame) {
-    io::ends(f, DONE);
     f.nr = match f.many.nr {
         nr::SENDMMSG => nr::SENDMSG,
         _ => nr::RECVMSG,

@@ -9,13 +9,14 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Bytes of a piece.
+/// Bytes of a piece; and of the list of buffers behind them: UIO_MAXIOV of them.
 pub const SIZE: usize = 64 * 1024;
+const LIST: usize = 1024 * 16;
 
 struct Piece {
     /// The thread whose call has it; 0: it is free.
     owner: AtomicU32,
-    bytes: UnsafeCell<[u8; SIZE]>,
+    bytes: UnsafeCell<[u8; SIZE + LIST]>,
 }
 // SAFETY: the bytes are those of the one call that has the piece.
 unsafe impl Sync for Piece {}
@@ -23,7 +24,7 @@ unsafe impl Sync for Piece {}
 static PIECES: [Piece; 8] = [const {
     Piece {
         owner: AtomicU32::new(0),
-        bytes: UnsafeCell::new([0; SIZE]),
+        bytes: UnsafeCell::new([0; SIZE + LIST]),
     }
 }; 8];
 
@@ -37,6 +38,11 @@ pub fn borrow(tid: u32) -> Option<usize> {
 /// Where the bytes of piece `number` are.
 pub fn address(number: usize) -> usize {
     PIECES[number - 1].bytes.get() as usize
+}
+
+/// Where its list is.
+pub fn list(number: usize) -> usize {
+    address(number) + SIZE
 }
 
 /// The call that has piece `number` has ended; 0: it has none.
