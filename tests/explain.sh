@@ -29,6 +29,10 @@ echo '__asm__(".text; .byte 0xb8, 1, 0, 0, 0, 0x0f, 5"); long read(int, void *, 
 cc -Wl,--build-id=sha1 -o doubt doubt.c
 explained sh -c 'cat zeros | ./doubt'
 has "in doubt" "$said" "doubt has code that cannot be rewritten"
+# Inside a run of another version, whose library every process has.
+"$byway" library . && mv ./*-libbyway_preload.so 0123456789abcdef-libbyway_preload.so
+LD_PRELOAD=$PWD/0123456789abcdef-libbyway_preload.so explained sh -c 'cat zeros | wc -c'
+has "inside a run of another version" "$(head -n 1 said)" "1 of 1 pipe carried, "
 # Writes of many buffers are carried, also where they are long.
 many='import os; v = [b"x" * 1000] * 50; [os.writev(1, v + v * (i == 500)) for i in range(1000)]'
 explained sh -c "$python -c '$many' | md5sum"

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -231,14 +231,14 @@ impl Named {
         })
     }
 
-    /// The value of LD_PRELOAD: what was there before comes first, as a sanitizer's library has to.
+    /// The value of LD_PRELOAD: what was there before comes first, as a sanitizer's library has to. The library of a run
+    /// that this one is inside goes: of two versions in one process neither could take part.
     pub fn preload(&self, before: Option<OsString>) -> OsString {
-        let mut all = before.filter(|v| !v.is_empty()).unwrap_or_default();
-        if !all.is_empty() {
-            all.push(":");
-        }
-        all.push(&self.path);
-        all
+        let before = before.unwrap_or_default();
+        let names = before.as_bytes().split(|c| b" :".contains(c));
+        let others = names.filter(|name| !name.is_empty() && !name.ends_with(END.as_bytes()));
+        let all: Vec<&[u8]> = others.chain([self.path.as_os_str().as_bytes()]).collect();
+        OsString::from_vec(all.join(&b':'))
     }
 }
 

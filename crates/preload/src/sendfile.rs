@@ -4,8 +4,8 @@
 //! begin --> ring closed: the kernel's own call, counted as a write is
 //!       --> ring open: pread, write --> no room: the ring is handed back, and the kernel's call sends the rest
 //! ```
-//! Invariant: nothing here sleeps with borrowed memory. Before the kernel goes on, and at the end, the offset, or the file's own, stands
-//! behind what was sent.
+//! Invariant: nothing here sleeps with borrowed memory. Before the kernel goes on, and at the end, the offset, or the
+//! file's own, stands behind what was sent.
 //! unsafe: reads and writes the offset, which was looked at.
 //! Not here: a call for more than 32 KiB, another kind of file: they are the kernel's.
 use crate::entry::{DONE, Frame, RUN, THEN};

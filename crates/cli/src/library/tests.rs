@@ -127,7 +127,9 @@ fn named_by_itself_or_by_a_link() {
     let file = |path: &str| Library::File(path.into());
     let plain = Named::of(file("/opt/byway/lib.so"), &domain).unwrap();
     assert_eq!(plain.preload(None), "/opt/byway/lib.so");
-    assert_eq!(plain.preload(Some("a b".into())), "a b:/opt/byway/lib.so");
+    assert_eq!(plain.preload(Some("a b".into())), "a:b:/opt/byway/lib.so");
+    let outer = format!("a:/c/0123456789abcdef-{END}:b");
+    assert_eq!(plain.preload(Some(outer.into())), "a:b:/opt/byway/lib.so");
     for odd in ["/opt/by way/l.so", "/opt/by:way/l.so", "/opt/$ORIGIN/l.so"] {
         let named = Named::of(file(odd), &domain).unwrap();
         let link = PathBuf::from(named.preload(Some("".into())));
