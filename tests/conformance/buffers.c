@@ -274,18 +274,20 @@ static void goes_on(int w) {
     IS(writev(w, v, 40), 60000);
     IS(seen, 1);
 }
-static void in_a_handler(void) {
+/* What `handler` writes over the call that `does` makes, and then that call's bytes: all of them once. */
+static void each_has_its_own(void (*handler)(int), void (*does)(int), size_t total) {
     int p[2], q[2];
     pid_t c;
-    handle(SIGUSR1, writes_more, SA_RESTART);
-    size_t n = signalled(p, q, 1, goes_on, &c);
+    handle(SIGUSR1, handler, SA_RESTART);
+    size_t n = signalled(p, q, 1, does, &c);
     others_bytes(q[0]);
     get(p[0], n, 0);
-    IS(read_n(p[0], into, 60000), 60000);
-    for (size_t i = 0; i < 60000; i++) CHECK(into[i] == 'w', "a byte of another call");
-    REAP0(c);
+    IS(read_n(p[0], into, total), total);
+    for (size_t i = 0; i < total; i++) CHECK(into[i] == 'w', "a byte of another call");
     AT_EOF(p[0]);
+    REAP0(c);
 }
+static void in_a_handler(void) { each_has_its_own(writes_more, goes_on, 60000); }
 /* A handler over such a call forks, and the child writes first: both come back from the call, each with its bytes. */
 static void forks(int s) {
     if (!fork()) {
@@ -299,18 +301,7 @@ static void both_go_on(int w) {
     IS(writev(w, v, 40), 4000);
     while (waitpid(-1, 0, 0) > 0);
 }
-static void forked_over(void) {
-    int p[2], q[2];
-    pid_t c;
-    handle(SIGUSR1, forks, SA_RESTART);
-    size_t n = signalled(p, q, 1, both_go_on, &c);
-    others_bytes(q[0]);
-    get(p[0], n, 0);
-    IS(read_n(p[0], into, 8000), 8000);
-    for (size_t i = 0; i < 8000; i++) CHECK(into[i] == 'w', "a byte of another call");
-    AT_EOF(p[0]);
-    REAP0(c);
-}
+static void forked_over(void) { each_has_its_own(forks, both_go_on, 8000); }
 /* More threads asleep in such calls than there is memory for: each ends as it should. */
 enum { SLEEPERS = 20 };
 static int ends_of[SLEEPERS][2];

@@ -8,13 +8,13 @@
 //! a later one fails.
 //! unsafe: reads the caller's list and buffers, which were looked at; the bytes of a borrowed piece.
 //! Not here: a read, and more than 2 GiB: they are the kernel's until they return.
-use crate::entry::{DONE, Frame, RUN, THEN};
+use crate::entry::{DONE, Frame, THEN};
 use crate::give_up::suspends;
 use crate::{access, io, scratch};
+use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::Iov;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, Step, write};
 use byway_sys::errno::Ret;
 
 /// A write of more buffers than a frame has becomes some of a single buffer each, which is borrowed. `Some`: the call is the
@@ -27,24 +27,17 @@ pub fn begins(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
     if !(1..=0x7fff_f000).contains(&want) {
         return Some(suspends(f, &[0], Reason::Vector));
     }
-    match write::native(me, ch, f.fd, want) {
-        Some(Step::NativeCounted) => return Some(io::own(f, io::WRITE)),
-        Some(_) => return Some(RUN),
-        None => {}
+    if let Some(does) = io::is_closed(f, me, ch, want) {
+        return Some(does);
     }
     let Some(piece) = scratch::borrow(me.tid) else {
         return Some(suspends(f, &[0], Reason::Vector));
     };
     (f.piece, f.next, f.before) = (piece, [0; 2], 0);
     // As the kernel does: what becomes of the caller's list meanwhile is no matter.
-    for k in 0..n {
-        // SAFETY: the piece is this call's, and has room for so many.
-        unsafe {
-            (scratch::list(piece) as *mut Iov)
-                .add(k)
-                .write_unaligned(part(k))
-        };
-    }
+    let (to, from) = (scratch::list(piece) as *mut u8, list as *const u8);
+    // SAFETY: the list was asked for; the piece is this call's, and has room for so many.
+    unsafe { to.copy_from_nonoverlapping(from, n * size_of::<Iov>()) };
     if next_piece(f) {
         return None;
     }
@@ -57,7 +50,7 @@ fn next_piece(f: &mut Frame) -> bool {
     let (base, mut len) = (scratch::address(f.piece), 0);
     while f.next[0] < f.list[1] && len < scratch::SIZE {
         let [k, skip] = f.next;
-        // SAFETY: `begins` has written so many.
+        // SAFETY: `begins` has copied so many.
         let v = unsafe {
             (scratch::list(f.piece) as *const Iov)
                 .add(k)
@@ -116,9 +109,11 @@ fn goes_on_writing(f: &mut Frame, mut does: u32) -> u32 {
     does
 }
 
-/// What the call has borrowed is given back.
+/// What the call has borrowed, if anything, is given back.
 pub fn ends(f: &mut Frame) {
-    scratch::give_back(core::mem::take(&mut f.piece));
+    if f.piece != 0 {
+        scratch::give_back(core::mem::take(&mut f.piece));
+    }
 }
 
 /// Whether the pieces before the one of now have written something.

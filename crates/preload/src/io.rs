@@ -48,8 +48,8 @@ const REST: usize = 5;
 /// As `REST`, and counted in the tail.
 const REST_COUNTED: usize = 6;
 const ROOM: usize = 7;
-/// LINUX readv(2): UIO_MAXIOV.
-const MOST: usize = 1024;
+/// LINUX readv(2), sendmmsg(2): more buffers, or messages, are not taken.
+pub const UIO_MAXIOV: usize = 1024;
 
 /// Who calls now.
 pub fn me() -> Option<Caller> {
@@ -159,7 +159,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
             len: f.args[2].min(0x7fff_f000),
         };
         f.vectors = 1;
-    } else if !(1..=MOST).contains(&f.args[2]) {
+    } else if !(1..=UIO_MAXIOV).contains(&f.args[2]) {
         // LINUX writev(2): nothing to do, or EINVAL.
         return RUN;
     } else if !vectors(f, f.args[1], f.args[2], writes) {
@@ -171,7 +171,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
 /// Takes over the `n` structs iovec at `list`; of a call that `may_gather`, and has more than a frame, `start` takes their
 /// bytes. False: they are too many, or none, or cannot be read.
 pub fn vectors(f: &mut Frame, list: usize, n: usize, may_gather: bool) -> bool {
-    let most = if may_gather { MOST } else { VECTORS };
+    let most = if may_gather { UIO_MAXIOV } else { VECTORS };
     if !(1..=most).contains(&n) || !access::allowed(list, n * size_of::<Iov>(), false) {
         return false;
     }
@@ -412,6 +412,15 @@ pub fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
             f.room = Room { was, ..Room::NONE };
             sleep_for_room(f, ch)
         }
+    }
+}
+
+/// Before a call that takes the bytes of another one, `want` of them: `Some` where no ring is open, and the caller's own
+/// call is to be made.
+pub fn is_closed(f: &mut Frame, me: &Caller, ch: &Channel, want: usize) -> Option<u32> {
+    match write::native(me, ch, f.fd, want)? {
+        Step::NativeCounted => Some(own(f, WRITE)),
+        _ => Some(RUN),
     }
 }
 

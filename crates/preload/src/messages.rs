@@ -20,8 +20,6 @@ use byway_sys::syscall::nr;
 
 /// In `Frame::kind`: a message that is the kernel's.
 pub const OWN: usize = 33;
-/// LINUX sendmmsg(2): UIO_MAXIOV.
-const MOST: usize = 1024;
 
 /// struct mmsghdr.
 #[repr(C)]
@@ -69,7 +67,7 @@ pub fn begin(f: &mut Frame) -> u32 {
         return does;
     }
     let (all, one) = (all as u32 as usize, flags & !MSG_WAITFORONE);
-    let carried = (1..=MOST).contains(&all)
+    let carried = (1..=io::UIO_MAXIOV).contains(&all)
         && (writes || time == 0)
         && message::obeys_flags(if writes { flags } else { one }, writes)
         && access::allowed(list, all * size_of::<Part>(), true);

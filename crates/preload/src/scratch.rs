@@ -5,39 +5,35 @@
 //! its piece taken; then there is one less, and such calls are the kernel's once there is none.
 //! unsafe: hands the bytes of a piece to the one call that has it.
 //! Not here: what lies there (io.rs, sendfile.rs).
+use crate::io::UIO_MAXIOV;
+use byway_pipe::copy::Iov;
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Bytes of a piece; and of the list of buffers behind them: UIO_MAXIOV of them.
+/// Bytes of a piece; behind them is a list of buffers.
 pub const SIZE: usize = 64 * 1024;
-const LIST: usize = 1024 * 16;
+const LIST: usize = UIO_MAXIOV * size_of::<Iov>();
+const PIECES: usize = 8;
 
-struct Piece {
-    /// The thread whose call has it; 0: it is free.
-    owner: AtomicU32,
-    bytes: UnsafeCell<[u8; SIZE + LIST]>,
-}
+struct Bytes(UnsafeCell<[u8; SIZE + LIST]>);
 // SAFETY: the bytes are those of the one call that has the piece.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for Bytes {}
 
-static PIECES: [Piece; 8] = [const {
-    Piece {
-        owner: AtomicU32::new(0),
-        bytes: UnsafeCell::new([0; SIZE + LIST]),
-    }
-}; 8];
+static BYTES: [Bytes; PIECES] = [const { Bytes(UnsafeCell::new([0; SIZE + LIST])) }; PIECES];
+/// The thread whose call has the piece; 0: it is free. Apart from the bytes: each end of a process looks here.
+static OWNERS: [AtomicU32; PIECES] = [const { AtomicU32::new(0) }; PIECES];
 
 /// A piece for a call of thread `tid`: its number, from 1 on. `None`: other calls have all of them.
 pub fn borrow(tid: u32) -> Option<usize> {
     // ORDER: what the call before has done with it comes before.
-    let free = |p: &Piece| p.owner.compare_exchange(0, tid, Acquire, Relaxed).is_ok();
-    Some(PIECES.iter().position(free)? + 1)
+    let free = |owner: &AtomicU32| owner.compare_exchange(0, tid, Acquire, Relaxed).is_ok();
+    Some(OWNERS.iter().position(free)? + 1)
 }
 
 /// Where the bytes of piece `number` are.
 pub fn address(number: usize) -> usize {
-    PIECES[number - 1].bytes.get() as usize
+    BYTES[number - 1].0.get() as usize
 }
 
 /// Where its list is.
@@ -45,26 +41,28 @@ pub fn list(number: usize) -> usize {
     address(number) + SIZE
 }
 
-/// The call that has piece `number` has ended; 0: it has none.
+/// The call that has piece `number` has ended.
 pub fn give_back(number: usize) {
-    if let Some(p) = PIECES.get(number.wrapping_sub(1)) {
-        // ORDER: what was done with it comes before the next call.
-        p.owner.store(0, Release);
-    }
+    // ORDER: what was done with it comes before the next call.
+    OWNERS[number - 1].store(0, Release);
 }
 
 /// A forked child begins: the calls are its parent's, but for those of `thread`, which forked.
 pub fn enter_child(thread: u32) {
-    free(|owner| owner != thread);
+    frees(|owner| owner != thread);
 }
 
 /// The thread `tid` ends.
 pub fn ends(tid: u32) {
-    free(|owner| owner == tid);
+    frees(|owner| owner == tid);
 }
 
-fn free(of: impl Fn(u32) -> bool) {
-    let theirs = PIECES.iter().filter(|p| of(p.owner.load(Relaxed)));
-    // ORDER: as in `give_back`.
-    theirs.for_each(|p| p.owner.store(0, Release));
+fn frees(is_theirs: impl Fn(u32) -> bool) {
+    for owner in &OWNERS {
+        let now = owner.load(Relaxed);
+        if now != 0 && is_theirs(now) {
+            // ORDER: as in `give_back`.
+            owner.store(0, Release);
+        }
+    }
 }

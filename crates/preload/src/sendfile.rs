@@ -61,10 +61,8 @@ fn copies(f: &mut Frame) -> Option<u32> {
     };
     (f.fd, f.chan, f.done) = (out, slot, 0);
     (f.pin, f.flags, f.vectors) = (0, 0, 0);
-    match write::native(&me, ch, out, count) {
-        Some(Step::NativeCounted) => return Some(io::own(f, io::WRITE)),
-        Some(_) => return Some(RUN),
-        None => {}
+    if let Some(does) = io::is_closed(f, &me, ch, count) {
+        return Some(does);
     }
     let _signals = me.hold_signals();
     let piece = scratch::borrow(me.tid)?;
