@@ -202,7 +202,7 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
             on_flow(me, ch, n);
             return None;
         }
-        if me.cpus == 1 && !wait::is_shared(me) {
+        if me.cpus == 1 && !ch.is_socket() && !wait::is_shared(me) {
             // Not in vain, but no news of a busy thread that only rests: what his slices taught stays.
             if w.0.lone_wakes.load(Relaxed) != 0 {
                 on_flow(me, ch, n);
