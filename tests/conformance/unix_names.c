@@ -464,6 +464,43 @@ static void writes_left_to_kernel(void) {
         forgets();
     }
 }
+/* A handler reads all there is from an end at which its thread polls or selects, from the first byte on. */
+static void takes_all(int s) {
+    int e = errno;
+    got += now_there(talker, got);
+    errno = e;
+}
+static void a_handler_over_a_poll(void) {
+    for (int how = POLLS; how <= SELECTS; how++) {
+        handle(SIGUSR1, SIG_IGN, 0);
+        pid_t me = getpid(), sender = child();
+        while (!sender) {
+            sleep_ms(1);
+            kill(me, SIGUSR1);
+        }
+        named();
+        late = 20;
+        pid_t c = caller(MUCH);
+        talker = accepts();
+        got = 0;
+        handle(SIGUSR1, takes_all, SA_RESTART);
+        while (got < MUCH) {
+            struct pollfd p = {talker, POLLIN, 0};
+            fd_set r;
+            FD_ZERO(&r);
+            FD_SET(talker, &r);
+            int n = how == POLLS ? poll(&p, 1, -1) : select(talker + 1, &r, 0, 0, 0);
+            CHECK(n == 1 || (n == -1 && errno == EINTR), "it gave %d", n);
+        }
+        kill(sender, SIGKILL);
+        waitpid(sender, 0, 0);
+        handle(SIGUSR1, SIG_DFL, 0);
+        thanks(talker, c);
+        close(talker);
+        late = 0;
+        forgets();
+    }
+}
 static void many(void) {
     enum { N = 60 };
     int fds[N];
@@ -481,4 +518,4 @@ static void many(void) {
     forgets();
 }
 UNIX_MAIN(T(short_ones), T(grows), T(writes_left_to_kernel), T(a_sleeping_reader), T(two_readers), T(waiters), T(added_to_a_waiter), T(added_before), T(served_by_a_child),
-          T(shared_by_two), T(before_accept), T(by_two_numbers), T(passed_on), T(given_to_a_program), T(credentials), T(a_handler), T(many))
+          T(shared_by_two), T(before_accept), T(by_two_numbers), T(passed_on), T(given_to_a_program), T(credentials), T(a_handler), T(a_handler_over_a_poll), T(many))

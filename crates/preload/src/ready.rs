@@ -254,7 +254,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     for k in 0..n {
         let (fd, events, shown, asks) = read(k);
         let mut now = shown;
-        let asked = asks && shown & POLLNVAL == 0;
+        let asked = asks && shown & POLLNVAL == 0 && !is_kernels(fd);
         if let Some((me, ch, _)) = asked.then(|| channel(fd)).flatten()
             && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
         {
@@ -277,7 +277,14 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
 
 /// Whether the kernel tells all of `fd`.
 pub fn is_kernels(fd: usize) -> bool {
-    fdtable::is_plain(fd) || udp::is_cold(fd) || is_left(fd)
+    fdtable::is_plain(fd) || udp::is_cold(fd) || is_cold(fd) || is_left(fd)
+}
+
+/// Whether `fd` is a cold end that stays so over a call which waits for it: no other thread could give it a channel.
+///
+/// LINUX signal(7): a handler ends such a call, whatever its SA_RESTART. So what a handler does to the end no wait outlives.
+fn is_cold(fd: usize) -> bool {
+    fdtable::is_cold(fdtable::entry(fd)) && !udp::is_born(fd) && !io::THREADS.load(Relaxed)
 }
 
 /// Whether `fd` is a socket that reads from no ring any more, and whose end nobody but the kernel has to tell of.
