@@ -36,6 +36,16 @@ pub enum Shares {
     Again,
 }
 
+/// What the kernel alone tells of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Quiet {
+    No,
+    /// All that there is before a wait; what it tells after one must be heard.
+    Before,
+    /// All, whatever comes.
+    All,
+}
+
 /// A set's registrations, and who waits for the set. All zeros is an empty one.
 pub struct List {
     memory: Option<&'static mut Memory>,
@@ -322,9 +332,13 @@ impl List {
         })
     }
 
-    /// Whether the kernel alone tells of all there is, whatever comes, and nobody need hear what it tells.
-    pub fn is_quiet(&self) -> bool {
-        self.hot == 0 && !self.hears()
+    /// What a call that waits need not do.
+    pub fn quiet(&self) -> Quiet {
+        match (self.hot, self.hears()) {
+            (0, false) => Quiet::All,
+            (0, true) => Quiet::Before,
+            _ => Quiet::No,
+        }
     }
 
     /// The channels that a call waits to read from, but for idle ones; none, if their next bytes may come by the kernel alone.

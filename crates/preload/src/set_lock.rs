@@ -4,17 +4,17 @@
 //! waits_quietly: counted --> the list is quiet --> the kernel's call, without the lock
 //! lock:          not quiet any more --> those that are counted are seen
 //! ```
-//! Invariant: a list is quiet while nobody has its lock and the kernel alone tells all of it. A thread that found it so is
-//! seen by each owner of the lock after that, as one that waits: what it waits for stays armed.
+//! Invariant: a list is quiet while nobody has its lock and nothing in it is to be looked at before a wait. A thread that found
+//! it so is seen by each owner of the lock after that, as one that waits: what it waits for stays armed.
 //! unsafe: each list is under its own lock.
 //! Not here: what is in a list (registrations.rs), and what becomes of it (sets.rs).
-use crate::registrations::List;
+use crate::registrations::{List, Quiet};
 use byway_pipe::Caller;
 use byway_pipe::lock::Patience;
 use byway_sys::signal::Held;
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Sets with carried pipes; those of more are handed back.
 pub const SETS: usize = 64;
@@ -23,7 +23,8 @@ pub const SETS: usize = 64;
 #[repr(align(64))]
 struct Set {
     owner: AtomicU32,
-    quiet: AtomicBool,
+    /// A `Quiet`.
+    quiet: AtomicU8,
     /// Threads that sleep in calls for the set; above them a number that moves with every set that has this place.
     waiters: AtomicU64,
     list: UnsafeCell<List>,
@@ -34,7 +35,7 @@ unsafe impl Sync for Set {}
 static ALL: [Set; SETS] = [const {
     Set {
         owner: AtomicU32::new(0),
-        quiet: AtomicBool::new(false),
+        quiet: AtomicU8::new(Quiet::No as u8),
         waiters: AtomicU64::new(0),
         list: UnsafeCell::new(List::EMPTY),
     }
@@ -54,7 +55,11 @@ impl Drop for Locked {
             let life = self.set.waiters.load(Relaxed) >> 32;
             self.set.waiters.store((life + 1) << 32, Relaxed);
         }
-        self.set.quiet.store(!nobodys && self.is_quiet(), Relaxed);
+        let quiet = match nobodys {
+            true => Quiet::No,
+            false => self.quiet(),
+        };
+        self.set.quiet.store(quiet as u8, Relaxed);
         // ORDER: what was stored in the list comes before the next owner's look.
         self.set.owner.store(0, Release);
     }
@@ -89,7 +94,7 @@ pub fn lock(me: &Caller, i: usize) -> Option<Locked> {
         patience.wait(me.cpus);
     }
     // ORDER: against `waits_quietly`: it sees that the list is not quiet, or is counted in what is loaded here.
-    set.quiet.store(false, SeqCst);
+    set.quiet.store(Quiet::No as u8, SeqCst);
     // ORDER: as above.
     let waiters = set.waiters.load(SeqCst) as u32;
     let mut list = Locked {
@@ -105,9 +110,10 @@ pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
     lock(me, i).filter(|l| l.numbers.has(fd))
 }
 
-/// Whether the set at place `i` was quiet a moment ago.
+/// Whether the kernel alone told all of the set at place `i` a moment ago.
 pub fn is_quiet(i: usize) -> bool {
-    ALL.get(i).is_some_and(|set| set.quiet.load(Relaxed))
+    ALL.get(i)
+        .is_some_and(|set| set.quiet.load(Relaxed) == Quiet::All as u8)
 }
 
 /// Whether any thread waits for the set at place `i`.
@@ -116,17 +122,17 @@ pub fn any_waits(i: usize) -> bool {
         .is_some_and(|set| set.waiters.load(Relaxed) as u32 != 0)
 }
 
-/// A thread begins to wait for the set at place `i`, which this process has: without its lock, where the kernel tells all.
-/// `None`: it is not so. Otherwise what `ends` must be given.
+/// A thread begins to wait for the set at place `i`, which this process has: without its lock, where nothing is
+/// to be looked at. `None`: it is not so. Otherwise what `ends` must be given.
 pub fn waits_quietly(i: usize) -> Option<u32> {
     let set = ALL.get(i)?;
-    if !set.quiet.load(Relaxed) {
+    if set.quiet.load(Relaxed) == Quiet::No as u8 {
         return None;
     }
     // ORDER: against `lock`.
     let life = (set.waiters.fetch_add(1, SeqCst) >> 32) as u32;
     // ORDER: as above.
-    if set.quiet.load(SeqCst) {
+    if set.quiet.load(SeqCst) != Quiet::No as u8 {
         return Some(life);
     }
     has_waited(i, life);
@@ -139,10 +145,15 @@ pub fn waits(list: &mut Locked) -> u32 {
     (list.set.waiters.fetch_add(1, Relaxed) >> 32) as u32
 }
 
-/// A call for the set at place `i` has come back: the list, if it is still that set's and the kernel has not told all.
-pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool) -> Option<Locked> {
-    let quiet = may_be_quiet && is_quiet(i);
-    let mut list = if quiet { None } else { lock(me, i) };
+/// A call for the set at place `i` has come back, and the kernel has `told` something or nothing: the list, if it is still that
+/// set's and there is something to do in it.
+pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool, told: bool) -> Option<Locked> {
+    let quiet = ALL[i].quiet.load(Relaxed);
+    let is_over = quiet == Quiet::All as u8 || quiet == Quiet::Before as u8 && !told;
+    let mut list = match may_be_quiet && is_over {
+        true => None,
+        false => lock(me, i),
+    };
     let counted = has_waited(i, life);
     if let Some(list) = &mut list {
         list.waiters -= u32::from(counted);
@@ -160,7 +171,7 @@ fn has_waited(i: usize, life: u32) -> bool {
 pub fn enter_child() {
     for set in &ALL {
         set.owner.store(0, Relaxed);
-        set.quiet.store(false, Relaxed);
+        set.quiet.store(Quiet::No as u8, Relaxed);
         set.waiters.store(0, Relaxed);
         // SAFETY: nobody else is there.
         unsafe { &mut *set.list.get() }.enter_child();

@@ -139,7 +139,8 @@ pub fn end(f: &mut Frame) -> u32 {
     tls::get().waits_in.set(f.fd as u32);
     if f.chan != usize::MAX
         && let Some(me) = io::me()
-        && let Some(mut list) = set_lock::ends(&me, f.chan, f.want as u32, f.vectors == WHOLE)
+        && let Some(mut list) =
+            set_lock::ends(&me, f.chan, f.want as u32, f.vectors == WHOLE, f.result > 0)
     {
         ends_with_bytes(&me, &mut list, f.args[1], f.result);
         list.comes_home(&me);
