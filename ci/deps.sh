@@ -7,7 +7,7 @@ want cc gcc; want make make; want openssl openssl; want xz xz-utils; want perl p
 want busybox busybox-static; want strace strace; want spin spin; want setpriv util-linux; want column bsdextrautils; want script bsdutils; want git git; want pgrep procps; want chromium chromium
 want ip iproute2; want curl curl; [ -x /usr/sbin/vsftpd ] || want vsftpd vsftpd
 [ -x /usr/sbin/mkfs.btrfs ] || want mkfs.btrfs btrfs-progs
-want pv pv; want mbuffer mbuffer; want socat socat
+want luajit luajit; want pv pv; want mbuffer mbuffer; want socat socat
 want objdump binutils; want g++ g++; want pkg-config pkg-config; want nm binutils; want groff groff-base; want man man-db; want zsh zsh; want fish fish
 python3 -c 'import ctypes; ctypes.CDLL("libzmq.so.5")' 2>/dev/null || missing+=(libzmq5)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)

@@ -8,7 +8,7 @@ Not here: which bytes of an object are rewritten (data.py, sweep.py), and over w
 
   usage: part.py BYWAY [CASE...]          prints one line a case, exits 1 if any failed
 """
-import json, os, re, subprocess, sys, tempfile
+import hashlib, json, os, re, subprocess, sys, tempfile
 
 if len(sys.argv) < 2 or not os.access(sys.argv[1], os.X_OK):
     sys.exit("usage: part.py BYWAY [CASE...]")
@@ -294,6 +294,70 @@ public class Say {
 """)
     subprocess.run(["javac", "-d", box.folder, box.path("Say.java")], check=True)
     box.both(f"java -Xshare:auto -cp {box.folder} Say | md5sum", True, 3)
+
+
+# The sum of what a program reads, line by line, in each language whose runtime makes code.
+SUMS = {
+    "lua": """local s, n = 0, 0
+for l in io.lines() do
+    n = n + 1
+    s = (s * 31 + #l * tonumber(l)) % 1000003
+    if n % 10 == 0 then io.write(l, " ", string.format("%d", s), "\\n") end
+end
+""",
+    "rb": """s = n = 0
+while l = gets
+  l.chomp!
+  s = (s * 31 + l.size * l.to_i) % 1000003
+  puts "#{l} #{s}" if (n += 1) % 10 == 0
+end
+""",
+    "py": """import sys
+s = n = 0
+for l in sys.stdin:
+    l = l.rstrip()
+    n += 1
+    s = (s * 31 + len(l) * int(l)) % 1000003
+    if n % 10 == 0:
+        sys.stdout.write(f"{l} {s}\\n")
+""",
+}
+
+
+def sums(box, program, language):
+    """Lines through a program whose runtime makes code; the answer is known."""
+    if not exists(*program.split()[:1], *(["-v"] if language == "lua" else ["--version"])):
+        raise Skip(f"no {program.split()[0]} here")
+    text = box.write(f"sums.{language}", SUMS[language])
+    s, want = 0, hashlib.md5()
+    for i in range(1, 300001):
+        s = (s * 31 + len(str(i)) * i) % 1000003
+        if i % 10 == 0:
+            want.update(f"{i} {s}\n".encode())
+    command = f"seq 300000 | cat | {program} {text} | md5sum"
+    plain, _ = box.run(command)
+    assert plain[1].split()[0] == want.hexdigest(), f"the sum is {plain}"
+    box.both(command, True, 3)
+
+
+@case
+def lua(box):
+    """luajit: code that LuaJIT makes."""
+    sums(box, "luajit", "lua")
+
+
+@case
+def ruby(box):
+    """ruby: code that YJIT makes."""
+    if exists("ruby", "--version") and not exists("ruby", "--yjit", "-e", "1"):
+        raise Skip("no YJIT here")
+    sums(box, "ruby --yjit --yjit-call-threshold=2", "rb")
+
+
+@case
+def pypy(box):
+    """pypy3: code that PyPy makes."""
+    sums(box, "pypy3", "py")
 
 
 # What follows is about code that comes after the start.

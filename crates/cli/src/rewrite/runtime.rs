@@ -9,7 +9,7 @@ use object::{Object, ObjectSymbol};
 
 /// Each runtime by a function that it exports. Their code generators have no instruction for a system call: what they make
 /// calls functions of the runtime, which call libc (ADR 24).
-const RUNTIMES: [&str; 5] = [
+const RUNTIMES: [&str; 9] = [
     // HotSpot: the JVM.
     "JNI_CreateJavaVM",
     // V8: node.
@@ -18,6 +18,13 @@ const RUNTIMES: [&str; 5] = [
     "pcre2_jit_compile_8",
     "pcre2_jit_compile_16",
     "pcre2_jit_compile_32",
+    // LuaJIT: sysbench, wrk, nginx with Lua.
+    "luaJIT_setmode",
+    // Ruby: YJIT, and what MJIT opens are libraries.
+    "ruby_run_node",
+    "pypy_execute_source",
+    // PostgreSQL: LLVM, which compiles what the server's C code would do.
+    "_PG_jit_provider_init",
 ];
 
 /// `MAKES_CODE` if `file` is such a runtime.
