@@ -75,6 +75,13 @@ pub fn joins(fd: usize) {
     }
 }
 
+/// Whether `fd` is a cold end that stays so over a call which waits for it, or asks: no other thread could give it a channel.
+///
+/// LINUX signal(7): a handler ends a call that waits, whatever its SA_RESTART. So what a handler does to the end no wait outlives.
+pub fn stays(fd: usize) -> bool {
+    fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed)
+}
+
 /// Each cold end.
 pub fn each(does: impl Fn(usize)) {
     ENDS.each(does);

@@ -6,7 +6,7 @@
 //! Not here: which call is which (crate pipe, calls.rs), the handing back itself (exec.rs, and crate pipe, handback.rs).
 use crate::entry::{DONE, Frame, RUN};
 use crate::{
-    access, asked, class, destinations, environment, exec, fdtable, identity, io, message,
+    access, asked, class, cold, destinations, environment, exec, fdtable, identity, io, message,
 };
 use byway_pipe::calls::{self, Does};
 use byway_pipe::reason::Reason;
@@ -93,7 +93,7 @@ fn decided(f: &Frame, vfork: bool) {
                 return;
             }
             let asks = asks_socket || a1 as u32 as usize == file::FIONREAD;
-            if asks && fdtable::unmatched(a0).is_some() {
+            if asks && (cold::stays(a0) || fdtable::unmatched(a0).is_some()) {
                 // All of its bytes are the kernel's.
                 return;
             }

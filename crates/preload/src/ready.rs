@@ -7,7 +7,7 @@
 //! Not here: a call that waits while nothing is ready (sleep.rs), or that is not answered (give_up.rs).
 use crate::asked::{IN, OUT};
 use crate::entry::Frame;
-use crate::{access, attach, fdtable, io, message, tls, udp};
+use crate::{access, attach, cold, fdtable, io, message, tls, udp};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
 use byway_pipe::{Caller, datagram, liveness, size, socket};
@@ -95,8 +95,11 @@ pub fn has_writer(me: &Caller, fd: usize) -> bool {
         && !liveness::may_have_ended(me, was.epoch.get(), was.at.get())
 }
 
-/// The caller, and the channel behind `fd` and its slot, if it is carried.
+/// The caller, and the channel behind `fd` and its slot, if it is carried. A cold end stays cold.
 pub fn channel(fd: usize) -> Option<(Caller, &'static Channel, usize)> {
+    if cold::stays(fd) {
+        return None;
+    }
     let i = fdtable::channel(fd)?;
     let me = io::me()?;
     Some((me, Channel::at(me.domain, i)?, i))
@@ -254,7 +257,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     for k in 0..n {
         let (fd, events, shown, asks) = read(k);
         let mut now = shown;
-        let asked = asks && shown & POLLNVAL == 0 && !is_kernels(fd);
+        let asked = asks && shown & POLLNVAL == 0;
         if let Some((me, ch, _)) = asked.then(|| channel(fd)).flatten()
             && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
         {
@@ -277,14 +280,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
 
 /// Whether the kernel tells all of `fd`.
 pub fn is_kernels(fd: usize) -> bool {
-    fdtable::is_plain(fd) || udp::is_cold(fd) || is_cold(fd) || is_left(fd)
-}
-
-/// Whether `fd` is a cold end that stays so over a call which waits for it: no other thread could give it a channel.
-///
-/// LINUX signal(7): a handler ends such a call, whatever its SA_RESTART. So what a handler does to the end no wait outlives.
-fn is_cold(fd: usize) -> bool {
-    fdtable::is_cold(fdtable::entry(fd)) && !udp::is_born(fd) && !io::THREADS.load(Relaxed)
+    fdtable::is_plain(fd) || cold::stays(fd) || udp::is_cold(fd) || is_left(fd)
 }
 
 /// Whether `fd` is a socket that reads from no ring any more, and whose end nobody but the kernel has to tell of.

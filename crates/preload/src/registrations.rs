@@ -36,8 +36,9 @@ pub enum Shares {
     Again,
 }
 
-/// What the kernel alone tells of a set.
+/// What the kernel alone tells of a set: each more than the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Quiet {
     No,
     /// All that there is before a wait; what it tells after one must be heard.

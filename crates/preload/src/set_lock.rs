@@ -145,12 +145,11 @@ pub fn waits(list: &mut Locked) -> u32 {
     (list.set.waiters.fetch_add(1, Relaxed) >> 32) as u32
 }
 
-/// A call for the set at place `i` has come back, and the kernel has `told` something or nothing: the list, if it is still that
-/// set's and there is something to do in it.
-pub fn ends(me: &Caller, i: usize, life: u32, may_be_quiet: bool, told: bool) -> Option<Locked> {
+/// A call for the set at place `i` has come back: the list, if it is still that set's and was less quiet a moment ago than is
+/// `enough`.
+pub fn ends(me: &Caller, i: usize, life: u32, enough: Option<Quiet>) -> Option<Locked> {
     let quiet = ALL[i].quiet.load(Relaxed);
-    let is_over = quiet == Quiet::All as u8 || quiet == Quiet::Before as u8 && !told;
-    let mut list = match may_be_quiet && is_over {
+    let mut list = match enough.is_some_and(|least| quiet >= least as u8) {
         true => None,
         false => lock(me, i),
     };

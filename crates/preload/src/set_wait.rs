@@ -10,7 +10,7 @@
 //! unsafe: writes where the caller wants the answer, once the kernel says that it may be written.
 //! Not here: what is in a set (sets.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::registrations::{List, Shares};
+use crate::registrations::{List, Quiet, Shares};
 use crate::sets;
 use crate::{access, asked, io, ready, set_lock, sleep, tls};
 use byway_pipe::Caller;
@@ -137,10 +137,15 @@ fn is_counted(f: &mut Frame, i: usize, life: u32) {
 /// After the caller's own call.
 pub fn end(f: &mut Frame) -> u32 {
     tls::get().waits_in.set(f.fd as u32);
+    // What the kernel tells may have to be heard.
+    let least = match f.result > 0 {
+        true => Quiet::All,
+        false => Quiet::Before,
+    };
+    let enough = (f.vectors == WHOLE).then_some(least);
     if f.chan != usize::MAX
         && let Some(me) = io::me()
-        && let Some(mut list) =
-            set_lock::ends(&me, f.chan, f.want as u32, f.vectors == WHOLE, f.result > 0)
+        && let Some(mut list) = set_lock::ends(&me, f.chan, f.want as u32, enough)
     {
         ends_with_bytes(&me, &mut list, f.args[1], f.result);
         list.comes_home(&me);

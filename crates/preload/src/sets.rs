@@ -251,7 +251,7 @@ pub fn changes(f: &mut Frame) -> u32 {
     tls::get().polled.fd.set(0);
     // One that is cold gets its channel by its traffic, or here where nobody could remember it.
     let is_cold = fdtable::is_cold(fdtable::entry(fd));
-    let stays_cold = is_cold && !io::THREADS.load(Relaxed);
+    let stays_cold = cold::stays(fd);
     if is_cold && !stays_cold {
         cold::joins(fd);
     }
