@@ -2,7 +2,8 @@
 //! connection costs next to nothing.
 //!
 //! ```text
-//! connect, accept --> cold --> some calls, or one that may share it or wait for it among others --> unmatched (unmatched.rs)
+//! connect, accept --> cold --> some calls, or one that may share it --> unmatched (unmatched.rs)
+//!                          --> with a second thread also one that waits for it, or asks
 //! ```
 //! Invariant: this process alone has a cold end, by one number. It gets a channel while no call that moves bytes is under way
 //! on it: the channel could not count that one. An end that cannot wait for this has none for good.
