@@ -374,8 +374,47 @@ static void one_thread_only(void) {
     }
     CHECK(hits > 0, "handler ran");
 }
+/* A handler makes a child over a call that sleeps, and both return from it. Another that sleeps in the same call still does. */
+static volatile int made;
+static void forks(int sig) { made = fork(); }
+static void forks_over(int writes) {
+    static char b[5000];
+    mkpipe(P);
+    for (int i = 0; i < 16; i++) { /* one more pays for a ring */
+        write_all(P[1], b, 1);
+        IS(read_n(P[0], b, 1), 1);
+    }
+    size_t n = writes ? fill_up(P[1], 0) : 0;
+    pid_t c = child();
+    if (!c) {
+        handle(SIGALRM, forks, 0);
+        struct itimerval t = {.it_value = {0, 50000}};
+        setitimer(ITIMER_REAL, &t, 0);
+        if (writes) FAILS(write(P[1], b, 100), EINTR);
+        else FAILS(read(P[0], b, 100), EINTR);
+        if (made) REAP0(made);
+        _exit(0);
+    }
+    pid_t other = child();
+    if (!other) {
+        if (writes) put(P[1], 100, n);
+        else get(P[0], 100, 0);
+        _exit(0);
+    }
+    REAP0(c);
+    wait_asleep(other);
+    if (writes) get(P[0], n + 100, 0);
+    else put(P[1], 100, 0);
+    REAP0(other);
+    for (int i = 0; i < 200; i++) {
+        put(P[1], 5000, i * 5000);
+        get(P[0], 5000, i * 5000);
+    }
+}
+static void forks_over_a_read(void) { forks_over(0); }
+static void forks_over_a_write(void) { forks_over(1); }
 MAIN(T(eintr_read), T(eintr_write), T(restart_read), T(restart_write), T(partial_count),
      T(partial_count_sa_restart), T(jump_out_of_read), T(jump_out_of_write), T(handler_writes_same_pipe),
      T(handler_reads_same_pipe), T(storm_handler_writes), T(storm_handler_reads),
      T(timer_storm), T(timer_storm_sa_restart), T(masked_does_not_interrupt),
-     T(ignored_does_not_interrupt), T(one_thread_only))
+     T(ignored_does_not_interrupt), T(one_thread_only), T(forks_over_a_read), T(forks_over_a_write))

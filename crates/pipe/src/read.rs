@@ -558,6 +558,12 @@ pub(crate) fn found_empty(ch: &Channel, fd: usize, m: Chunk, before: Tail) -> Dr
 
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
+    has_slept(me, ch, armed, ret);
+    awake(ch);
+}
+
+/// Counts what came of that sleep. Who slept still counts as asleep.
+pub fn has_slept(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     late::returns(me);
     policy::expect_tail(me, ch);
     ch.reader.0.count_kernel(ret);
@@ -578,11 +584,10 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
             }
         }
     }
-    awake(ch);
 }
 
 /// A reader counts as asleep no longer.
-pub(crate) fn awake(ch: &Channel) {
+pub fn awake(ch: &Channel) {
     let mut t = ch.tail();
     loop {
         match ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {

@@ -163,10 +163,20 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
 
 /// Ends the native write that `closed` counted; `ret` is what it returned.
 pub fn finish(ch: &Channel, ret: Ret) {
+    has_written(ch, ret);
+    leaves(ch);
+}
+
+/// Counts what it returned. It still counts as under way.
+pub fn has_written(ch: &Channel, ret: Ret) {
     ch.writer.0.count_kernel(ret);
     if ret == EAGAIN {
         ch.facts.0.full.store(TOLD, Relaxed);
     }
+}
+
+/// A native write counts as under way no longer.
+pub fn leaves(ch: &Channel) {
     let mut t = ch.tail();
     loop {
         match ch.cas_tail(t, t.kernel_writer_gone()) {

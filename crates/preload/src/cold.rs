@@ -223,7 +223,6 @@ pub fn call(f: &mut Frame) -> Option<u32> {
     }
     give_up::passes_all(f);
     f.chan = which as usize;
-    f.want = io::maker();
     Some(io::own(f, CALL))
 }
 
@@ -231,7 +230,7 @@ pub fn call(f: &mut Frame) -> Option<u32> {
 pub fn ended(f: &Frame) -> u32 {
     // The number may be another end's by now.
     let same = |e: u32| fdtable::is_cold(e) && which(e) == f.chan as u32 && under_way(e) > 0;
-    if io::is_made_here(f.want) {
+    if io::is_made_here(f) {
         fdtable::change(f.args[0], |e| same(e).then(|| e - UNDER_WAY));
     }
     DONE

@@ -39,6 +39,19 @@ const CLONE_NEWPID: usize = 0x2000_0000;
 pub extern "C" fn dispatch(f: &mut Frame) -> u32 {
     Many::forget(f);
     f.piece = 0;
+    let does = decides(f);
+    made(f, does)
+}
+
+/// A call is about to be made in the stead of `f`.
+fn made(f: &mut Frame, does: u32) -> u32 {
+    if does == THEN {
+        f.maker = io::maker();
+    }
+    does
+}
+
+fn decides(f: &mut Frame) -> u32 {
     if !attach::active() {
         return match f.nr {
             nr::EXECVE | nr::EXECVEAT => execs(f),
@@ -257,10 +270,11 @@ fn count(i: usize) {
 /// After the call that `dispatch` (or this) asked for.
 pub extern "C" fn after(f: &mut Frame) -> u32 {
     let does = goes_on(f);
-    match Many::has(f) {
+    let does = match Many::has(f) {
         true => messages::goes_on(f, Some(does)),
         false => does,
-    }
+    };
+    made(f, does)
 }
 
 fn goes_on(f: &mut Frame) -> u32 {

@@ -47,6 +47,8 @@ pub struct Frame {
     pub want: usize,
     pub done: usize,
     pub pollfd: u64,
+    /// The thread that asked for that call, if it matters (io.rs).
+    pub maker: u32,
     /// Of a call on a socket, as send(2) has them.
     pub flags: usize,
     /// Of one that sleeps in steps (pins.rs).

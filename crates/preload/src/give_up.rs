@@ -48,13 +48,12 @@ pub fn suspends(f: &mut Frame, args: &[usize], why: Reason) -> u32 {
     if f.vectors == 0 {
         return RUN;
     }
-    f.want = io::maker();
     io::own(f, SUSPENDED)
 }
 
 /// After that call.
 pub fn resumes(f: &Frame) -> u32 {
-    if io::is_made_here(f.want) {
+    if io::is_made_here(f) {
         f.iov[..f.vectors].iter().for_each(|v| exec::resume(v.base));
     }
     DONE

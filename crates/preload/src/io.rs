@@ -324,18 +324,36 @@ pub fn maker() -> usize {
     if t.tid.get() == 0 {
         t.tid.set(byway_sys::process::gettid());
     }
-    t.tid.get() as usize
+    t.tid.get()
 }
 
-/// Whether the call that `maker` was asked for is this process's. The kernel is asked only right after a fork: from its first
-/// call on a child's block has the child's own id.
-pub fn is_made_here(maker: usize) -> bool {
+/// Whether the call that was made in the stead of `f` is this process's. The kernel is asked only right after a fork: from its
+/// first call on a child's block has the child's own id.
+pub fn is_made_here(f: &Frame) -> bool {
     let t = tls::get();
     let here = || match t.mode.get() {
         0 => t.tid.get(),
         _ => byway_sys::process::gettid(),
     };
-    maker == 0 || maker == here() as usize
+    f.maker == 0 || f.maker == here()
+}
+
+/// Ends the sleep of a reader that `f` has armed, and that said `ret`.
+pub fn finish_read(f: &Frame, me: &Caller, ch: &Channel, ret: Ret) {
+    // SAFETY: written before the call was asked for.
+    let armed = unsafe { f.armed.assume_init() };
+    read::has_slept(me, ch, armed, ret);
+    if is_made_here(f) {
+        read::awake(ch);
+    }
+}
+
+/// Ends a write of the kernel's that is counted, and that said `ret`.
+pub fn finish_write(f: &Frame, ch: &Channel, ret: Ret) {
+    write::has_written(ch, ret);
+    if is_made_here(f) {
+        write::leaves(ch);
+    }
 }
 
 /// The caller's own call, to be made by the entry code.
@@ -492,16 +510,16 @@ fn goes_on(f: &mut Frame) -> u32 {
     let ret = f.result;
     match f.kind {
         READ => {
-            // SAFETY: written before the call was asked for.
-            let armed = unsafe { f.armed.assume_init() };
-            read::finish(&me, ch, armed, ret);
+            finish_read(f, &me, ch, ret);
             // The kernel may have told of it already, for bytes of the lane.
             let ends = matches!(ret, 0 | ECONNRESET) && ch.is_socket();
             if ends && message::is_reset(&me, f.fd, true) {
                 return finished(f, ECONNRESET);
             }
             // What came with a message says where it ends.
-            let whole = !ch.is_socket() || f.nr != nr::RECVMSG && armed.was_open();
+            // SAFETY: as of `finish_read`.
+            let was_open = unsafe { f.armed.assume_init_ref() }.was_open();
+            let whole = !ch.is_socket() || f.nr != nr::RECVMSG && was_open;
             if whole && ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
                 f.done = ret as usize;
                 let was = ch.tail().position();
@@ -514,14 +532,16 @@ fn goes_on(f: &mut Frame) -> u32 {
             DONE
         }
         WRITE => {
-            write::finish(ch, ret);
+            finish_write(f, ch, ret);
             DONE
         }
         wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
         sendfile::COUNTED | sendfile::UNCOUNTED => sendfile::goes_on(f, ch),
         ROOM => {
             if ret == EINTR && futex::restarts() {
-                socket::ends_sleep(ch);
+                if is_made_here(f) {
+                    socket::ends_sleep(ch);
+                }
                 return finished(f, if f.done > 0 { f.done as Ret } else { EINTR });
             }
             f.room.spans += 1;
@@ -553,7 +573,7 @@ fn goes_on(f: &mut Frame) -> u32 {
                 take_error(f.fd);
             }
             match f.kind {
-                REST_COUNTED => write::finish(ch, ret),
+                REST_COUNTED => finish_write(f, ch, ret),
                 _ => ch.writer.0.count_kernel(ret),
             }
             finished(f, f.done as Ret)

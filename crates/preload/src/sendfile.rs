@@ -127,7 +127,7 @@ fn moves(f: &Frame, was: usize, n: usize) {
 /// After the kernel's call for the rest.
 pub fn goes_on(f: &mut Frame, ch: &Channel) -> u32 {
     match f.kind {
-        COUNTED => write::finish(ch, f.result),
+        COUNTED => io::finish_write(f, ch, f.result),
         _ => ch.writer.0.count_kernel(f.result),
     }
     if f.done > 0 {

@@ -71,7 +71,6 @@ pub fn begin(f: &mut Frame) -> Begun {
             // SAFETY: both are integers without padding, and the one is as long as the other at least.
             unsafe { (&raw mut f.iov).cast::<Slots>().write(list.slots) };
             f.vectors = list.n;
-            f.want = io::maker();
             f.done = usize::from(list.has_cold);
             if list.has_cold {
                 udp::begins_wait();
@@ -89,7 +88,7 @@ pub fn begin(f: &mut Frame) -> Begun {
 
 /// After the caller's own call.
 pub fn end(f: &mut Frame) -> u32 {
-    if !io::is_made_here(f.want) {
+    if !io::is_made_here(f) {
         return DONE;
     }
     if f.done != 0 {

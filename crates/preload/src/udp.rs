@@ -58,13 +58,12 @@ pub fn creates(f: &mut Frame) -> u32 {
     if !is_udp || !may() {
         return RUN;
     }
-    f.want = io::maker();
     io::own(f, CREATED)
 }
 
 /// After that call.
 pub fn created(f: &Frame) -> u32 {
-    if !failed(f.result) && io::is_made_here(f.want) {
+    if !failed(f.result) && io::is_made_here(f) {
         let fd = f.result as usize;
         fdtable::forget(fd);
         unmatched::begins_apart(fd);
@@ -435,7 +434,6 @@ fn takes(f: &mut Frame, me: &Caller, ch: &'static Channel) -> u32 {
                     if !counted {
                         return RUN;
                     }
-                    f.want = io::maker();
                     return io::own(f, READS);
                 }
             }
@@ -450,7 +448,7 @@ fn takes(f: &mut Frame, me: &Caller, ch: &'static Channel) -> u32 {
 /// After a read that slept.
 pub fn has_read(f: &mut Frame) -> u32 {
     let ch = attach::domain().and_then(|d| Channel::at(d, f.chan));
-    if io::is_made_here(f.want)
+    if io::is_made_here(f)
         && let Some(ch) = ch
     {
         datagram::disarm(ch);

@@ -74,7 +74,6 @@ pub fn connects(f: &mut Frame) -> u32 {
     if is_forbidden(family) {
         return RUN;
     }
-    f.want = io::maker();
     f.chan = family;
     io::own(f, CONNECTED)
 }
@@ -86,7 +85,7 @@ pub fn connected(f: &Frame) -> u32 {
     let known = fdtable::is_cold(fdtable::entry(fd)) || fdtable::is_socket(fd);
     if connects
         && !known
-        && io::is_made_here(f.want)
+        && io::is_made_here(f)
         && !OPTIONS.has(fd)
         && (f.chan == socket::AF_UNIX || tcp::is_local(fd) && socket::is_stream(fd))
         && watched::may_begin(fd)
@@ -102,14 +101,13 @@ pub fn accepts(f: &mut Frame) -> u32 {
     if all.into_iter().all(is_forbidden) {
         return RUN;
     }
-    f.want = io::maker();
     io::own(f, ACCEPTED)
 }
 
 /// After that call. The new socket has its listener's options.
 pub fn accepted(f: &Frame) -> u32 {
     let listener = f.args[0];
-    if failed(f.result) || !io::is_made_here(f.want) {
+    if failed(f.result) || !io::is_made_here(f) {
         return DONE;
     }
     let fd = f.result as usize;
@@ -195,13 +193,12 @@ pub fn side(f: &mut Frame, end: Endpoint, writes: bool) -> Result<Option<usize>,
         return Ok(fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes)));
     }
     f.chan = i;
-    f.want = io::maker();
     Err(io::own(f, READS))
 }
 
 /// After that call.
 pub fn has_read(f: &mut Frame) -> u32 {
-    if io::is_made_here(f.want) {
+    if io::is_made_here(f) {
         leaves(f.chan);
     }
     // It may have been matched since, and what it wrote lie unread in a ring. The kernel may have told of a reset already.

@@ -148,8 +148,7 @@ fn next(f: &mut Frame) -> usize {
 /// Ends the sleep, after a call that said `ret`.
 fn awake(f: &mut Frame, me: &Caller, ch: &Channel, ret: Ret) {
     if f.all.counted {
-        // SAFETY: written before the sleep.
-        read::finish(me, ch, unsafe { f.armed.assume_init() }, ret);
+        io::finish_read(f, me, ch, ret);
     }
 }
 
