@@ -66,9 +66,11 @@ impl<'a> Ring<'a> {
         }
     }
     /// Whether a write of `want` bytes, put into the kernel lane where `used` bytes lie in the ring, would make them
-    /// more than the pipe is to take: it was opened full, or filled by shorter ones.
+    /// more than the pipe is to take: it was opened full, or filled by shorter ones; or would leave no room for the pump
+    /// that is to bring them behind the ring's: a pump has filled the smallest ring to its end.
     pub fn is_over(self, used: u64, want: usize) -> bool {
-        self.holds != 0 && used + SLACK.min(want as u64) > self.holds
+        used > self.bytes as u64 - SLACK
+            || self.holds != 0 && used + SLACK.min(want as u64) > self.holds
     }
     /// The number of the table's entry for position `at`.
     #[inline]

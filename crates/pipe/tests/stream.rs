@@ -507,3 +507,49 @@ fn carried_again_after_two_readers_slept() {
     stream_on(&p, 20_000_000, &[65536], &[65536], false, false, None);
     assert!(carried(&p) - before > 10_000_000);
 }
+
+/// Rings that are handed back whenever they may be: full, with a page in the kernel lane behind them, half read.
+#[test]
+fn a_ring_is_handed_back_in_order_however_full_it_is() {
+    for (asked, pieces) in [(8 << 10, 5_000), (16 << 10, 9_000), (64 << 10, 40_000)] {
+        let p = pipe();
+        p.d.header().ring_bytes.store(asked, Relaxed);
+        for fd in [p.r, p.w] {
+            // SAFETY: no pointers.
+            unsafe { libc::fcntl(fd as i32, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        let (mut sent, mut seen, mut x) = (0u64, 0u64, 88_172_645_463_325_252u64);
+        let mut random = |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        let (mut open, mut backs) = (0, 0);
+        for _ in 0..60_000 {
+            match random(32) {
+                0 if !p.ch.tail().closed() => {
+                    handback::hand_back(&me(p.d), p.ch, p.w, false, Reason::Control);
+                    backs += 1;
+                }
+                1..17 => {
+                    let n = 1 + random(pieces);
+                    let b: Vec<u8> = (0..n).map(|i| pattern(sent + i)).collect();
+                    sent += p.put(&b).max(0) as u64;
+                }
+                _ => {
+                    let mut b = vec![0; 1 + random(pieces) as usize];
+                    let n = p.get(&mut b).max(0) as usize;
+                    for &c in &b[..n] {
+                        assert_eq!(c, pattern(seen), "ring {asked}, byte {seen}");
+                        seen += 1;
+                    }
+                }
+            }
+            open += u64::from(!p.ch.tail().closed());
+        }
+        assert!(open > 1_000 && backs > 50, "ring {asked}: {open} {backs}");
+        file::close(p.r);
+        file::close(p.w);
+    }
+}
