@@ -50,8 +50,8 @@ pub fn read(
     mut done: usize,
     armed: &mut Armed,
 ) -> Step {
-    let how = (armed, None);
-    take(me, ch, fd, &mut at, want, &mut done, how).unwrap_or(Step::Done(done as Ret))
+    let step = take(me, ch, fd, &mut at, want, &mut done, (armed, None));
+    step.unwrap_or(Step::Done(done as Ret))
 }
 
 /// As [`read`] into one buffer, of which nothing is read yet. Another that holds the readers' side and does not go on,
@@ -85,7 +85,7 @@ struct Reading<'a, 'b> {
     want: usize,
     done: &'a mut usize,
     armed: &'a mut Armed,
-    /// Turns in which a holder that does not go on is waited for, of a read that does not wait for it without a limit.
+    /// Turns in which a holder that does not go on is waited for; `None`: without a limit.
     turns: Option<u32>,
     patience: lock::Patience,
     /// It has waited awake for the writer, or for a batch, already.
@@ -244,10 +244,9 @@ impl<'a> Reading<'a, '_> {
             handback::settle(self.me, self.ch, self.fd);
             return AGAIN_NOW;
         }
-        let turns = self.turns.unwrap_or(lock::Patience::LONG);
-        // A reader was stopped in the midst of a read, or a writer of a FIFO while it put the ring's oldest bytes into
-        // the kernel lane (fifo.rs).
-        match self.patience.turns() >= turns && self.may_give_up() {
+        // A reader was stopped in the midst of a read, or a writer of a FIFO while it moved bytes to the lane (fifo.rs).
+        let over = self.patience.turns() >= self.turns.unwrap_or(lock::Patience::LONG);
+        match over && self.may_give_up() {
             true => self.end(Step::Done(EAGAIN)),
             false => AGAIN_NOW,
         }
@@ -427,7 +426,7 @@ fn falls_asleep(ch: &Channel, t: Tail, then: Tail, want: usize) -> bool {
 }
 
 /// The caller's own read on a channel that is the kernel's; counted, so that nobody opens it under the sleeper.
-pub(crate) fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
+pub fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &mut Armed) -> Step {
     let mut p = lock::Patience::new();
     *armed = Armed { before: None, want };
     loop {
@@ -474,8 +473,7 @@ pub enum Drained {
     Failed(Ret),
 }
 
-/// Reads the kernel's bytes, which stand at the head, without blocking; clears the chunk when the kernel lane is proven
-/// empty.
+/// Reads the kernel lane's bytes, which stand at the head, without blocking; clears the chunk of a lane proven empty.
 pub fn drain(
     me: &Caller,
     ch: &Channel,
@@ -568,13 +566,14 @@ pub fn has_slept(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     policy::expect_tail(me, ch);
     ch.reader.0.count_kernel(ret);
     let full = &ch.facts.0.full;
-    if ret > 0 && full.load(Relaxed) == TOLD {
-        let _ = full.compare_exchange(TOLD, 0, Relaxed, Relaxed);
+    let was = full.load(Relaxed);
+    // There is room. Who waits for a page of an open ring is told by `pump_awaited`, of a closed one by the kernel.
+    if ret > 0 && was != 0 && (was == TOLD || ch.tail().closed()) {
+        let _ = full.compare_exchange(was, 0, Relaxed, Relaxed);
     }
     if let Some(before) = armed.before {
         let m = ch.chunk();
-        // While we are armed only one wake-up can be woken, and it follows `before`; what came after a hand-back does
-        // not. A short read found the kernel lane empty.
+        // Our wake-up follows `before`; what came after a hand-back does not. A short read found the kernel lane empty.
         if m.valid() && m.follows(before) {
             if ret > 0 {
                 ch.drained(ret as usize);
