@@ -72,16 +72,28 @@ for edge in 0 0x80000000; do
   has "waited for ($edge)" "$said" "hand-back"
   is "waited for: carried ($edge)" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
 done
-# What one splice moves is the kernel's; what comes later is carried again.
+# What one splice moves to a file is the kernel's; what comes later is carried again.
 cat >splices.py <<'P'
 import os
 for _ in range(1000): os.read(0, 4096)
-os.splice(0, os.pipe()[1], 4096)
+os.splice(0, os.open("spliced", os.O_WRONLY | os.O_CREAT), 4096)
 while os.read(0, 65536): pass
 P
 explained sh -c "cat zeros | $python splices.py"
 has "spliced" "$said" "python3 uses splice or the like"
 is "spliced: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
+# A program between two others that splices all: both pipes are carried, and the one to /dev/null too.
+cat >relays.py <<'P'
+import os
+own = os.pipe()
+out = os.open("/dev/null", os.O_WRONLY) if os.fstat(1).st_rdev else 1
+while n := os.splice(0, own[1] if out == 1 else out, 131072):
+    while out == 1 and n > 0: n -= os.splice(own[0], 1, n)
+P
+explained sh -c "cat zeros | $python relays.py | cat"
+is "spliced on: carried" "$(awk '/bytes carried/ { n += $4 ~ /^[0-9]+$/ && $4 > 10000000 } END { print n >= 2 }' said)" 1
+explained sh -c "cat zeros | $python relays.py >/dev/null"
+is "spliced to nowhere: carried" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 10000000) }' said)" 1
 # A size that a program sets is no reason to hand back for good.
 cat >sizes.py <<'P'
 import fcntl, os

@@ -55,6 +55,7 @@ pub mod size;
 pub mod socket;
 pub mod spiller;
 pub mod tcp;
+pub mod transfer;
 pub mod wait;
 mod wake;
 pub mod word;

@@ -243,6 +243,11 @@ pub fn open_later(ch: &Channel, why: Reason) {
     ch.facts.0.why.store(why as u8, Relaxed);
 }
 
+/// Whether what makes one channel worth its ring makes another one, to which its bytes go, worth one too.
+pub fn is_as_worthy(to: &Line<WriterSide>, from: &Line<WriterSide>) -> bool {
+    to.0.worth.load(Relaxed) <= from.0.worth.load(Relaxed)
+}
+
 /// Whether a channel may open again after a call that moved its bytes itself, where there have been `calls` of those. Each
 /// takes longer than the kernel's own alone; what a ring saves on a page makes that good.
 pub fn may_return(w: &Line<WriterSide>, calls: u32) -> bool {

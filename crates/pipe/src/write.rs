@@ -42,6 +42,16 @@ pub fn write(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
 
 /// As [`write`], where the ring counts as full when `most` bytes lie in it.
 pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most: u64) -> Step {
+    goes(me, ch, fd, w, (most, false))
+}
+
+/// As [`write`], without a wait for room.
+pub fn write_now(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress) -> Step {
+    goes(me, ch, fd, w, (u64::MAX, true))
+}
+
+/// `now`: it does not wait awake for room.
+fn goes(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, (most, now): (u64, bool)) -> Step {
     loop {
         let t = ch.tail();
         if t.closed() {
@@ -80,7 +90,7 @@ pub fn write_within(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, most
         if lock::enter(me, ch, fd, Tail::closed).is_none() {
             continue;
         }
-        match locked::locked(me, ch, fd, w, most) {
+        match locked::locked(me, ch, fd, w, (most, now)) {
             Some(step) => return step,
             None => continue,
         }
@@ -126,7 +136,12 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
     if ch.is_tcp() {
         tcp::hurries(ch, fd);
     }
-    // Counted also when it is the rest of a write that the ring began: nobody may open the channel under it.
+    // Also when it is the rest of a write that the ring began: nobody may open the channel under it.
+    counts(me, ch, fd, w.done)
+}
+
+/// Counts the caller's own call, of which `done` bytes are written, if the channel is the kernel's. `None`: look again.
+pub fn counts(me: &Caller, ch: &Channel, fd: usize, done: usize) -> Option<Step> {
     let mut p = lock::Patience::new();
     loop {
         // E5: before the tail. It holds also where this is a handler over an owner of the lock.
@@ -138,7 +153,7 @@ fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
         }
         if t.lock_owner() != 0 && t.lock_owner() != me.tid {
             if mode == Mode::Spilling
-                && let Some(step) = spiller::full(ch, fd, w.done, &p)
+                && let Some(step) = spiller::full(ch, fd, done, &p)
             {
                 return Some(step);
             }

@@ -13,6 +13,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::cursor::{ReadCursor, WriteCursor};
 use byway_pipe::read::Armed;
+use byway_pipe::transfer::transfer;
 use byway_pipe::write::Progress;
 use byway_pipe::{Caller, Step, clusters, fast_path, handback, read, write};
 use byway_sys::file;
@@ -74,6 +75,11 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
     let mut b = vec![7u8; 100_000];
     let mut x = 1;
     let (mut wrote, mut read) = (WriteCursor::NONE, ReadCursor::NONE);
+    let other = common::pipe_in(d);
+    for fd in [other.r, other.w] {
+        // SAFETY: no pointers.
+        unsafe { libc::fcntl(fd as i32, libc::F_SETFL, libc::O_NONBLOCK) };
+    }
     loop {
         let v = [Iov {
             base: b.as_mut_ptr() as usize,
@@ -81,7 +87,15 @@ fn user(d: Domain, ch: &'static Channel, fds: [i32; 2], done: &AtomicU64) -> ! {
         }];
         let short = (v[0].base, 1 + v[0].len % 256);
         let piece = (v[0].base, v[0].len);
-        match random(&mut x) % 20 {
+        match random(&mut x) % 22 {
+            20 => {
+                let _ = transfer(&me, (ch, r), (other.ch, other.w), v[0].len, v[0]);
+                other.get(&mut b);
+            }
+            21 => {
+                other.put(&b[..short.1]);
+                let _ = transfer(&me, (other.ch, other.r), (ch, w), v[0].len, v[0]);
+            }
             16..18 => {
                 let _ = fast_path::read(&me, ch, short, &mut read);
             }

@@ -10,7 +10,7 @@ use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
 use crate::{
     access, attach, class, cold, exec, fdtable, fifo, io, later, message, messages, new_fifo, pins,
-    ready, scratch, sendfile, set_wait, sets, sleep, tls, udp, unmatched, uring, watched,
+    ready, scratch, sendfile, set_wait, sets, sleep, splice, tls, udp, unmatched, uring, watched,
 };
 use byway_mem::registry;
 use byway_pipe::birth;
@@ -76,6 +76,7 @@ fn decides(f: &mut Frame) -> u32 {
         nr::SOCKET => udp::creates(f),
         nr::SENDMMSG | nr::RECVMMSG => messages::begin(f),
         nr::SENDFILE => sendfile::begin(f),
+        nr::SPLICE => splice::begin(f),
         nr::SOCKETPAIR => message::pairs(f),
         nr::CONNECT => unmatched::connects(f),
         nr::ACCEPT | nr::ACCEPT4 => unmatched::accepts(f),
@@ -299,6 +300,7 @@ fn goes_on(f: &mut Frame) -> u32 {
         unmatched::CONNECTED => unmatched::connected(f),
         unmatched::ACCEPTED => unmatched::accepted(f),
         cold::CALL => cold::ended(f),
+        splice::FOR_BYTES | splice::FOR_ROOM | splice::COUNTED => splice::goes_on(f),
         udp::CREATED => udp::created(f),
         udp::READS => udp::has_read(f),
         unmatched::READS => unmatched::has_read(f),

@@ -418,6 +418,11 @@ pub fn leave(fd: usize, i: usize) -> bool {
     left && same() && e.compare_exchange(now, PLAIN, Relaxed, Relaxed).is_ok()
 }
 
+/// How many descriptors this process has closed.
+pub fn closes() -> u32 {
+    CLOSES.load(Relaxed)
+}
+
 /// Forgets `fd`; true unless it was known to be plain, or cold.
 pub fn forget(fd: usize) -> bool {
     CLOSES.fetch_add(1, Relaxed);

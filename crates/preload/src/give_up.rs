@@ -122,6 +122,9 @@ fn decided(f: &Frame, vfork: bool) {
         nr::SENDFILE => [a0, a1]
             .into_iter()
             .for_each(|fd| exec::give_up_to_write(fd, Reason::Splice, vfork)),
+        nr::SPLICE => [a0, a2]
+            .into_iter()
+            .for_each(|fd| exec::give_up_to_write(fd, Reason::Splice, vfork)),
         nr::SENDMSG => {
             passes(a1, vfork);
             if vfork {

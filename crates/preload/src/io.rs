@@ -316,7 +316,7 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
 
 /// This thread, where a handler could fork over the call that begins: the child returns from that call too, and what was
 /// counted for it is its parent's.
-pub fn maker() -> usize {
+pub fn maker() -> u32 {
     if !HANDLERS.load(Relaxed) {
         return 0;
     }
@@ -414,14 +414,10 @@ pub fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
         Step::Native if !has_begun => RUN,
         Step::Native => rest(f, REST),
         Step::WaitRestartable => {
-            // A bad address: the call sleeps for room, then fails without effect.
-            f.iov[VECTORS - 1] = if f.vectors < VECTORS {
-                Iov { base: 16, len: 1 }
-            } else {
+            if f.vectors == VECTORS {
                 return poll(f);
-            };
-            let v = &f.iov[VECTORS - 1] as *const Iov as usize;
-            f.sub = [nr::VMSPLICE, f.fd, v, 1, 0, 0, 0];
+            }
+            room_call(f, f.fd);
             f.kind = WAIT;
             sleeps(f)
         }
@@ -440,6 +436,13 @@ pub fn is_closed(f: &mut Frame, me: &Caller, ch: &Channel, want: usize) -> Optio
         Step::NativeCounted => Some(own(f, WRITE)),
         _ => Some(RUN),
     }
+}
+
+/// The call that is made sleeps until the pipe behind `fd` has room, then fails without effect: it has a bad address.
+pub fn room_call(f: &mut Frame, fd: usize) {
+    f.iov[VECTORS - 1] = Iov { base: 16, len: 1 };
+    let v = &raw const f.iov[VECTORS - 1] as usize;
+    f.sub = [nr::VMSPLICE, fd, v, 1, 0, 0, 0];
 }
 
 /// A span of a sleep on the head's word.

@@ -44,6 +44,7 @@ mod set_wait;
 mod sets;
 mod shadow;
 mod sleep;
+mod splice;
 mod tls;
 mod udp;
 mod unmatched;

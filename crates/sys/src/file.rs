@@ -38,7 +38,8 @@ struct Stat {
     ino: u64,
     nlink: u64,
     mode: u32,
-    _owner: [u32; 5],
+    _owner: [u32; 3],
+    device: [u32; 2],
     size: [u32; 2],
     _rest: [u32; 22],
 }
@@ -65,6 +66,22 @@ pub fn identity(fd: usize) -> Option<Ident> {
 /// Whether `fd` is a regular file that has bytes. One of proc(5) shows none.
 pub fn is_regular(fd: usize) -> bool {
     stat(fd).is_some_and(|st| st.mode & S_IFMT == S_IFREG && st.size != [0; 2])
+}
+
+/// Whether `fd` is /dev/null.
+pub fn is_null(fd: usize) -> bool {
+    const S_IFCHR: u32 = 0o020000;
+    const NULL: [u32; 2] = [1 << 8 | 3, 0];
+    stat(fd).is_some_and(|st| st.mode & S_IFMT == S_IFCHR && st.device == NULL)
+}
+
+/// Whether splice(2) may write to `fd`.
+///
+/// LINUX do_splice: EINVAL with O_APPEND.
+pub fn may_splice_to(fd: usize) -> bool {
+    const O_APPEND: usize = 0o2000;
+    let flags = fcntl(fd, F_GETFL, 0);
+    !failed(flags) && flags as usize & (O_WRONLY | O_RDWR) != 0 && flags as usize & O_APPEND == 0
 }
 
 pub const SEEK_SET: usize = 0;

@@ -68,14 +68,14 @@ impl View<'_> {
     }
 }
 
-/// Goes on with `w` under the lock. `None`: begin again.
+/// Goes on with `w` under the lock; `now`: without a wait for room. `None`: begin again.
 #[inline(never)]
 pub(super) fn locked(
     me: &Caller,
     ch: &Channel,
     fd: usize,
     w: &mut Progress,
-    most: u64,
+    (most, now): (u64, bool),
 ) -> Option<Step> {
     let mut write = Locked {
         me,
@@ -83,7 +83,7 @@ pub(super) fn locked(
         fd,
         w,
         most,
-        waited: false,
+        waited: now,
         offered: false,
     };
     loop {
