@@ -163,8 +163,8 @@ WHOLE = "cd copy && git fsck --full 2>&1 && git log -p main | md5sum && git cat-
 LISTENS = "rm -f name; (socat -u UNIX-LISTEN:name - | md5sum) & until [ -S name ]; do sleep 0.1; done"
 
 # A job, and the pipes of it that must carry: who wrote and who read last. Of the others of a job, node's and socat's pipes to a
-# child are pairs of sockets; make's tokens, parallel's and gc's pipes are small; pv splices; what cat writes may all lie in the
-# pipe before its reader has started.
+# child are pairs of sockets; make's tokens, parallel's and gc's pipes are small; what cat writes may all lie in the pipe before its
+# reader has started.
 JOBS = [
     (Program("node", "node made.js | tr 0-9 a-j | node taken.js | md5sum", files={"made.js": MADE, "taken.js": TAKEN}),
      "node>tr tr>node node>md5sum"),
@@ -176,7 +176,8 @@ JOBS = [
     (Program("java", "cat text | java -Xshare:auto -cp . Child | md5sum", needs=("javac",), setup=f"{SOURCE}; javac Child.java",
              files={"Child.java": JAVA}), "tr>java java>md5sum"),
     (Program("make", "make -s -j4 -f jobs.mk | sort | md5sum", files={"jobs.mk": MAKE}), ""),
-    (Program("pv", "tar cf - text | pv -q | pv -q -L 500M | tar xf - -O | md5sum", needs=("tar",), setup=SOURCE), ""),
+    (Program("pv", "tar cf - text | pv -q | pv -q -L 500M | tar xf - -O | md5sum", needs=("tar",), setup=SOURCE),
+     "tar>pv pv>pv pv>tar"),
     (Program("parallel", "seq 30 | parallel --will-cite -j4 -k 'seq {} 5000 | md5sum' | md5sum"), ""),
     (Program("git", f"rm -rf copy; git clone -q --bare file://$PWD/origin copy && git -C copy gc -q && {WHOLE}", setup=ORIGIN,
              files={"made.py": COMMITS}), "git>git-upload-pack git-upload-pack>git"),

@@ -248,6 +248,13 @@ pub fn is_as_worthy(to: &Line<WriterSide>, from: &Line<WriterSide>) -> bool {
     to.0.worth.load(Relaxed) <= from.0.worth.load(Relaxed)
 }
 
+/// Whether a splice that finds the target's ring not to be had yet costs the source's nothing: among the first `calls`, while
+/// programs start, that is for a moment.
+pub fn is_early(calls: u32) -> bool {
+    const EARLY: u32 = 16;
+    calls < EARLY
+}
+
 /// Whether a channel may open again after a call that moved its bytes itself, where there have been `calls` of those. Each
 /// takes longer than the kernel's own alone; what a ring saves on a page makes that good.
 pub fn may_return(w: &Line<WriterSide>, calls: u32) -> bool {

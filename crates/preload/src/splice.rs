@@ -58,7 +58,7 @@ struct Ends<'a> {
 pub fn begin(f: &mut Frame) -> u32 {
     match ends_of(f) {
         Some(ends) => goes(f, &ends),
-        None => kernels(f),
+        None => kernels(f, Reason::Splice),
     }
 }
 
@@ -113,7 +113,7 @@ fn keeps_nothing(fd: usize) -> bool {
 fn goes(f: &mut Frame, ends: &Ends) -> u32 {
     let told = sets::reads(&ends.me, ends.from, ends.inlet);
     let Some(piece) = scratch::borrow(ends.me.tid) else {
-        return kernels(f);
+        return kernels(f, Reason::Splice);
     };
     let aside = Iov {
         base: scratch::address(piece),
@@ -122,7 +122,19 @@ fn goes(f: &mut Frame, ends: &Ends) -> u32 {
     let does = tries(f, ends, aside);
     scratch::give_back(piece);
     let Some(does) = does else {
-        return kernels(f);
+        // A target that is to open soon is no fault of the source.
+        let soon = ends
+            .to
+            .is_some_and(|to| to.tail().closed() && !to.forever());
+        let early = policy::is_early(ends.from.facts.0.left.load(Relaxed));
+        return kernels(
+            f,
+            if soon && early {
+                Reason::Cold
+            } else {
+                Reason::Splice
+            },
+        );
     };
     if told && does == DONE {
         sets::has_read(&ends.me, ends.inlet);
@@ -131,8 +143,8 @@ fn goes(f: &mut Frame, ends: &Ends) -> u32 {
 }
 
 /// The kernel's, for the moment of the call.
-fn kernels(f: &mut Frame) -> u32 {
-    give_up::suspends(f, &[0, 2], Reason::Splice)
+fn kernels(f: &mut Frame, why: Reason) -> u32 {
+    give_up::suspends(f, &[0, 2], why)
 }
 
 /// Moves what can be moved, or sleeps for it. `None`: it is the kernel's.
