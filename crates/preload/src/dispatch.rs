@@ -146,7 +146,8 @@ fn asks(f: &mut Frame) -> Option<u32> {
     Some(DONE)
 }
 
-/// poll(2), select(2) and their like.
+/// poll(2), select(2) and their like. Apart: an exec on a small stack is not to have its frame.
+#[inline(never)]
 fn waits(f: &mut Frame) -> u32 {
     /// What was ready may have gone to another reader: then it waits after all.
     const TRIES: u32 = 16;
