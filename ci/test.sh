@@ -33,7 +33,7 @@ if wait $aside; then step cat "$model"; else cat "$model"; exit 1; fi
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --
 # Where the variants differ: long writes, a full or small ring, its wrap, FIFOs, death, signals.
-core="alone big buffers capacity direct epipe epoll_edges epoll_idle epoll_rules epoll_sets epoll_stream epoll_wait fifo_hangup fifo_io fifo_wrap kill nonblock poll_set poll_stream signal splice_pipes unix_full unix_stream"
+core="alone big buffers capacity direct epipe epoll_edges epoll_idle epoll_rules epoll_sets epoll_stream epoll_wait fifo_hangup fifo_io fifo_wrap kill nonblock poll_set poll_stream signal splice_pipes splice_waits unix_full unix_stream"
 for how in "--pipe base" "--pipe lp+zc" "--capacity 4K" "--capacity 8M"; do
   # shellcheck disable=SC2086
   ONLY=$core step tests/conformance.sh "$byway" run --private $how --

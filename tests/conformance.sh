@@ -49,7 +49,7 @@ done
 wait $rust || exit 1
 cp "${CARGO_TARGET_DIR:-target}/unwind/fifo_rust" "$out" || exit 1
 names="$names fifo_rust"
-sleepers="asleep buffers epoll_edges epoll_idle epoll_pool epoll_sets epoll_stream epoll_wait poll_stream poll_wait pass_through pass_through_sandbox pass_through_step pipe_size splice_mix splice_pipes udp_epoll udp_random unix_kill unix_leave unix_wait_all unix_watched uring"
+sleepers="asleep buffers epoll_edges epoll_idle epoll_pool epoll_sets epoll_stream epoll_wait poll_stream poll_wait pass_through pass_through_sandbox pass_through_step pipe_size splice_mix splice_pipes splice_waits udp_epoll udp_random unix_kill unix_leave unix_wait_all unix_watched uring"
 for name in $names; do run "$name" env -u HOLDS "$out/$name"; done
 for name in $sleepers; do run "$name on one CPU" env -u HOLDS taskset -c 0 "$out/$name"; done
 if [ $# -gt 0 ]; then

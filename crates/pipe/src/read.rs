@@ -560,14 +560,14 @@ pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     awake(ch);
 }
 
-/// Counts what came of that sleep. Who slept still counts as asleep.
+/// Counts what came of that sleep. The reader still counts as asleep.
 pub fn has_slept(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     late::returns(me);
     policy::expect_tail(me, ch);
     ch.reader.0.count_kernel(ret);
     let full = &ch.facts.0.full;
     let was = full.load(Relaxed);
-    // There is room. Who waits for a page of an open ring is told by `pump_awaited`, of a closed one by the kernel.
+    // There is room. `pump_awaited` tells a writer that waits for a page of an open ring, the kernel one of a closed.
     if ret > 0 && was != 0 && (was == TOLD || ch.tail().closed()) {
         let _ = full.compare_exchange(was, 0, Relaxed, Relaxed);
     }

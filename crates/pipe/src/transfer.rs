@@ -37,19 +37,13 @@ pub enum Moved {
     Kernels,
 }
 
-/// Memory of the calling thread, `len` bytes at `base`.
-pub type Aside = Iov;
+/// A channel, and the descriptor by which the caller names it.
+pub type End<'a> = (&'a Channel, usize);
 
-/// Bytes of the source, up to `want`, to the target, as many as there are and as there is room for. Of each the channel, and
-/// the descriptor by which the caller names it.
-pub fn transfer(
-    me: &Caller,
-    (from, inlet): (&Channel, usize),
-    (to, outlet): (&Channel, usize),
-    want: usize,
-    aside: Aside,
-) -> Moved {
-    if is_empty(from) {
+/// Bytes of the source, up to `want`, to the target, as many as there are and as there is room for. `aside`: memory of the
+/// calling thread.
+pub fn transfer(me: &Caller, from: End, (to, outlet): End, want: usize, aside: Iov) -> Moved {
+    if is_empty(from.0) {
         return Moved::Nothing;
     }
     if liveness::look_again(me, to) && to.lane(outlet).is_reader_gone() {
@@ -61,25 +55,19 @@ pub fn transfer(
         return Moved::Kernels;
     };
     let me = &Caller {
-        // Nobody waits with the lock; signals are held off; the memory is the ring's, or the caller's own.
+        // Nobody waits with the lock, and signals are held off.
         spin: false,
         lend: false,
         handlers: false,
         access: |_, _, _| true,
         ..*me
     };
-    let moved = moves(me, (from, inlet), (to, outlet), want, aside);
+    let moved = moves(me, from, (to, outlet), want, aside);
     lock::unlock(me, to);
     moved
 }
 
-fn moves(
-    me: &Caller,
-    (from, inlet): (&Channel, usize),
-    (to, outlet): (&Channel, usize),
-    want: usize,
-    aside: Aside,
-) -> Moved {
+fn moves(me: &Caller, from: End, (to, outlet): End, want: usize, aside: Iov) -> Moved {
     let (t, m) = (to.tail(), to.chunk());
     let Some(ring) = to.ring(&me.domain).filter(|_| !t.closed()) else {
         return Moved::Kernels;
@@ -99,7 +87,7 @@ fn moves(
         let drained = r >= m.position(r) && t.sleepers() == 0 && to.lane(outlet).is_empty();
         let cleared = drained && write::clear_drained(me, to, outlet, r, m) && to.chunk() != m;
         return match cleared {
-            true => moves(me, (from, inlet), (to, outlet), want, aside),
+            true => moves(me, from, (to, outlet), want, aside),
             false => Moved::NoRoom,
         };
     }
@@ -126,18 +114,9 @@ fn moves(
     if k == 0 {
         return Moved::Kernels;
     }
-    let (mut armed, turns) = (Armed::NOT, lock::Patience::LONG);
-    let n = match read::read_or(me, from, inlet, Buffers::new(&v[..c]), k, &mut armed, turns) {
-        Step::Done(n @ 1..) => n as usize,
-        // A reader was stopped in the midst of a read: to be waited for without the lock.
-        Step::Done(EAGAIN) => return Moved::Nothing,
-        Step::Done(said) => return Moved::Failed(said),
-        Step::NativeCounted => {
-            // Somebody else has had them. Who waits arms without the lock.
-            read::awake(from);
-            return Moved::Nothing;
-        }
-        _ => return Moved::Kernels,
+    let n = match take(me, from, &v[..c], k) {
+        Moved::Bytes(n) => n,
+        other => return other,
     };
     if !is_aside {
         let idle = t.sleepers() == 0 && !m.valid();
@@ -152,17 +131,40 @@ fn moves(
     writes(me, (to, outlet), Iov { len: n, ..aside })
 }
 
+/// Takes up to `k` bytes of the source into `v`, without a wait.
+pub fn take(me: &Caller, (from, inlet): End, v: &[Iov], k: usize) -> Moved {
+    let me = &Caller {
+        spin: false,
+        // The ring's memory, or the caller's own.
+        access: |_, _, _| true,
+        ..*me
+    };
+    let (mut armed, turns) = (Armed::NOT, lock::Patience::LONG);
+    match read::read_or(me, from, inlet, Buffers::new(v), k, &mut armed, turns) {
+        Step::Done(n @ 1..) => Moved::Bytes(n as usize),
+        // A reader was stopped in the midst of a read: to be waited for without a lock.
+        Step::Done(EAGAIN) => Moved::Nothing,
+        Step::Done(said) => Moved::Failed(said),
+        Step::NativeCounted => {
+            // Another reader has had the bytes. A wait arms anew.
+            read::awake(from);
+            Moved::Nothing
+        }
+        _ => Moved::Kernels,
+    }
+}
+
 /// The most runs of a ring that a copy's worth lies in.
 const RUNS: usize = 4;
 
 /// `n` bytes of the ring from `pos` on to memory aside.
-fn copy(ring: Ring, pos: u64, n: usize, aside: Aside) {
+fn copy(ring: Ring, pos: u64, n: usize, aside: Iov) {
     // SAFETY: the caller's own memory, and long enough; the bytes were put there a moment ago, under the lock.
     unsafe { Buffers::new(&[aside]).from_ring(ring, pos, n, Lines::Copied, n) }
 }
 
 /// All of what was taken, by a write that finds room, or makes a reader's sleep end.
-fn writes(me: &Caller, (to, outlet): (&Channel, usize), taken: Iov) -> Moved {
+fn writes(me: &Caller, (to, outlet): End, taken: Iov) -> Moved {
     let v = [taken];
     let mut w = Progress {
         at: Buffers::new(&v),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no byte comes twice, and none out of order. A transfer that is killed between its two publications loses what
 //! it had taken, as a read(2) and a write(2) do.
-//! Not here: waits (tests/conformance/splice_pipes.c).
+//! Not here: waits (tests/conformance/splice_waits.c).
 mod common;
 
 use byway_pipe::Caller;

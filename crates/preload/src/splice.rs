@@ -127,14 +127,11 @@ fn goes(f: &mut Frame, ends: &Ends) -> u32 {
             .to
             .is_some_and(|to| to.tail().closed() && !to.forever());
         let early = policy::is_early(ends.from.facts.0.left.load(Relaxed));
-        return kernels(
-            f,
-            if soon && early {
-                Reason::Cold
-            } else {
-                Reason::Splice
-            },
-        );
+        let why = match soon && early {
+            true => Reason::Cold,
+            false => Reason::Splice,
+        };
+        return kernels(f, why);
     };
     if told && does == DONE {
         sets::has_read(&ends.me, ends.inlet);
@@ -165,7 +162,11 @@ fn tries(f: &mut Frame, ends: &Ends, aside: Iov) -> Option<u32> {
                 let (from, to) = ((ends.from, ends.inlet), (to, ends.outlet));
                 transfer::transfer(me, from, to, f.want - done, aside)
             }
-            (_, None) => drops(ends, f.want - done, aside),
+            // Nobody is to have them.
+            (_, None) => {
+                let k = aside.len.min(f.want - done);
+                transfer::take(me, (ends.from, ends.inlet), &[aside], k)
+            }
         };
         let waits = match moved {
             Moved::Bytes(n) => {
@@ -304,35 +305,6 @@ fn own(f: &mut Frame, ends: &Ends) -> Option<u32> {
     f.armed.write(armed);
     f.next[1] = usize::from(reads) | usize::from(writes) << 1;
     Some(io::own(f, COUNTED))
-}
-
-/// Takes up to `want` bytes, which nobody is to have.
-fn drops(ends: &Ends, want: usize, aside: Iov) -> Moved {
-    let mut armed = Armed::NOT;
-    let v = [aside];
-    let k = want.min(aside.len);
-    let me = Caller {
-        spin: false,
-        access: |_, _, _| true,
-        ..ends.me
-    };
-    match read::read(
-        &me,
-        ends.from,
-        ends.inlet,
-        Buffers::new(&v),
-        k,
-        0,
-        &mut armed,
-    ) {
-        Step::Done(n @ 1..) => Moved::Bytes(n as usize),
-        Step::Done(said) => Moved::Failed(said),
-        Step::NativeCounted => {
-            read::awake(ends.from);
-            Moved::Nothing
-        }
-        _ => Moved::Kernels,
-    }
 }
 
 /// Whether the call does not wait.
