@@ -4,6 +4,7 @@
 #define MODES "path", "abstract", "tcp", "tcp6"
 #include "unix_calls.h"
 #include "epoll_calls.h"
+#include <sys/eventfd.h>
 enum { TURNS = 1500, SIZE = 100, DATA = 77 };
 static address A;
 static socklen_t LENGTH;
@@ -97,6 +98,36 @@ static void busy(void) {
         char b;
         IS(read(fd, &b, 1), 0);
         close(e);
+        ends(fd);
+    }
+}
+/* Most waits end for another descriptor, so the socket was waited for in vain; then its answer comes. Afterwards it is busy alone. */
+static void others_come(void) {
+    EACH_KIND(k) {
+        begins();
+        int fd = unconnected(), other = eventfd(0, EFD_NONBLOCK);
+        connects(fd);
+        int e = set_of(fd, KINDS[k]);
+        add(e, other, EPOLLIN, DATA);
+        for (long i = 0; i < TURNS; i++) {
+            for (int n = 0; n < 3; n++) {
+                struct epoll_event v[4];
+                uint64_t count = 1;
+                IS(write(other, &count, 8), 8);
+                int told = epoll_wait(e, v, 4, 5000), others = 0;
+                for (int j = 0; j < told; j++) {
+                    others += v[j].data.u64 == DATA;
+                    CHECK(v[j].data.u64 == DATA || !(v[j].events & EPOLLIN), "told of bytes at %ld", i);
+                }
+                IS(others, 1);
+                IS(read(other, &count, 8), 8);
+                IS(count, 1);
+            }
+            turn(e, fd, i * SIZE, fd);
+        }
+        turns(e, fd, fd);
+        close(e);
+        close(other);
         ends(fd);
     }
 }
@@ -345,5 +376,5 @@ static void a_thread(void) {
         ends(F);
     }
 }
-UNIX_MAIN(T(before_connect), T(busy), T(changed), T(taken_out), T(in_two_sets), T(beside_a_pipe), T(the_sets_number_again), T(the_sockets_number_again), T(a_set_by_two_numbers),
+UNIX_MAIN(T(before_connect), T(busy), T(others_come), T(changed), T(taken_out), T(in_two_sets), T(beside_a_pipe), T(the_sets_number_again), T(the_sockets_number_again), T(a_set_by_two_numbers),
           T(forked), T(a_handler), T(an_outsider), T(a_thread))

@@ -14,7 +14,7 @@ if len(sys.argv) < 2 or not os.access(sys.argv[1], os.X_OK):
     sys.exit("usage: part.py BYWAY [CASE...]")
 BYWAY = os.path.abspath(sys.argv[1])
 CASES, LINES = [], 60000
-ASLEEP = "each write woke its reader"
+ASLEEP = "a ring saved it nothing"
 
 
 def case(f):

@@ -154,7 +154,7 @@ impl Entry {
             return Some("a program that takes no part has it");
         }
         if self.counts.carried > 0 {
-            return (f.passed.load(Relaxed) != 0).then_some("each write woke its reader");
+            return (f.passed.load(Relaxed) != 0).then_some("a ring saved it nothing");
         }
         if self.is_exact && self.all() == 0 {
             return Some(EMPTY_TEXT);
@@ -172,7 +172,7 @@ impl Entry {
             (true, false) => "no program that takes part wrote",
             (false, true) => "no program that takes part read",
             _ if d.header().flags.load(Relaxed) & flags::NO_CARRY != 0 => "--forbid carry",
-            _ if f.passed.load(Relaxed) != 0 => "each write woke its reader",
+            _ if f.passed.load(Relaxed) != 0 => "a ring saved it nothing",
             _ if self.counts.kernel <= LITTLE => LITTLE_TEXT,
             _ => "carrying never began",
         })

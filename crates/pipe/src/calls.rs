@@ -186,7 +186,7 @@ pub fn reason(n: usize, why: Reason) -> Reason {
 
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
 /// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
-/// descriptor in its list of one is not plain.
+/// descriptor in its list of one is not plain, 6 if its second argument is not null.
 pub const fn class(n: usize) -> u8 {
     let row = row_of(n);
     let does = if row < ROWS.len() {
@@ -196,6 +196,7 @@ pub const fn class(n: usize) -> u8 {
     };
     match does {
         _ if n == POLL => 5,
+        _ if n == RT_SIGACTION => 6,
         Runs => 0,
         Carried | Decided { first: true } => 1,
         HandsBack(&[0], _) => 1,

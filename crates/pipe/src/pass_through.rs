@@ -176,7 +176,7 @@ pub fn begin(d: Domain, tid: u32) {
 }
 
 /// Gives the channel back, for its ring brings nothing.
-pub(crate) fn leave(me: &Caller, ch: &Channel, fd: usize, how: Leave) {
+pub fn leave(me: &Caller, ch: &Channel, fd: usize, how: Leave) {
     handback::hand_back(me, ch, fd, how == Leave::ForGood, Reason::Cold);
     if how == Leave::ForGood {
         // For `--explain`: nobody counts the kernel's calls any more.

@@ -32,8 +32,8 @@ const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
 /// Writes in a row by one thread after which it holds the bias: a barrier takes as long as some hundred of them.
 const ALONE: u32 = 1024;
-/// Wake-ups in a row after which a ring is left.
-const IN_VAIN: u32 = 64;
+/// Wake-ups in a row after which a ring is left, or waits of a set.
+pub const IN_VAIN: u32 = 64;
 /// A socket's ring that brought nothing is left for good where its wake-ups came as close as this, us: then a connection is
 /// in use, one of some hundred at a busy server, and its ends sleep all the same. One that rests longer between messages
 /// may be busier later.
@@ -219,18 +219,23 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
         return None;
     }
     w.0.lone_wakes.store(0, Relaxed);
-    // One that was worth its ring for a MiB may have met a busy moment of the machine.
-    let proven = w.0.worth.load(Relaxed) < peer::WORTH;
-    if ch.is_socket() && is_close(me, w) && !proven {
-        return Some(Leave::ForGood);
-    }
-    open_later(ch, Reason::Cold);
-    Some(Leave::ForNow)
+    Some(how_left(me, ch, w.0.runs.load(Relaxed)))
 }
 
-/// Whether the wake-ups that were in vain came close behind each other.
-fn is_close(me: &Caller, w: &Line<WriterSide>) -> bool {
-    let took = clock::now().saturating_sub(w.0.runs.load(Relaxed));
+/// How a ring is left that was in vain `IN_VAIN` times, the first at `from`.
+pub fn how_left(me: &Caller, ch: &Channel, from: u64) -> Leave {
+    // One that was worth its ring for a MiB may have met a busy moment of the machine.
+    let proven = ch.writer.0.worth.load(Relaxed) < peer::WORTH;
+    if ch.is_socket() && is_close(me, from) && !proven {
+        return Leave::ForGood;
+    }
+    open_later(ch, Reason::Cold);
+    Leave::ForNow
+}
+
+/// Whether what was in vain, `IN_VAIN` times since `from`, came close behind each other.
+fn is_close(me: &Caller, from: u64) -> bool {
+    let took = clock::now().saturating_sub(from);
     took < u64::from(IN_VAIN) * CLOSE_US * per_us(me)
 }
 

@@ -70,6 +70,9 @@ pub struct List {
     pub first: usize,
     /// Whether the last answer had no room for all of ours.
     pub crowded: bool,
+    /// Waits for which a socket was armed in vain, less the looks that saved one; and when the first of them was.
+    in_vain: u32,
+    in_vain_from: u64,
 }
 
 /// The descriptors of one set: the first, and those that a dup has made. Each plus one, or 0.
@@ -145,6 +148,8 @@ impl List {
         shares: Shares::No,
         first: 0,
         crowded: false,
+        in_vain: 0,
+        in_vain_from: 0,
     };
 
     /// Whether there is memory for registrations.

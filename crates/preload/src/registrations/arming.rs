@@ -11,7 +11,8 @@ use byway_pipe::peer;
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{self, Sight};
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, handback};
+use byway_pipe::{Caller, handback, pass_through, policy};
+use byway_sys::clock;
 
 /// So many hot ones are looked at by each call, whatever they have.
 const FEW: usize = 16;
@@ -38,7 +39,9 @@ impl List {
                 self.leave_to_kernel(me, k);
                 continue;
             }
-            any |= e.hidden != 0 || e.shows;
+            let found = e.hidden != 0;
+            any |= found || e.shows;
+            self.in_vain = self.in_vain.saturating_sub(u32::from(found));
             if self.hot > FEW && self.all()[k].rests() && self.arm(me, k, false) {
                 self.idles(k);
             }
@@ -254,6 +257,7 @@ impl List {
 
     /// A call that waited has come back: what had nothing for long stays armed, and so does all while others sleep.
     pub fn comes_home(&mut self, me: &Caller) {
+        let (mut longest, mut in_vain) = (0, None);
         for k in (0..self.hot).rev() {
             let e = self.all()[k];
             if !e.armed {
@@ -271,7 +275,31 @@ impl List {
             } else {
                 let k = self.wake(me, k);
                 self.all()[k].looks = if told { 0 } else { e.looks };
+                if e.is_socket && !told && e.looks > longest {
+                    (longest, in_vain) = (e.looks, Some(e.fd as usize));
+                }
             }
+        }
+        if let Some(fd) = in_vain {
+            self.was_in_vain(me, fd);
+        }
+    }
+
+    /// A call that waited has come back for others than the socket `fd`, which had nothing for longest. To arm it for the wait
+    /// took about what a look saves that finds bytes: where those are fewer, it is left.
+    fn was_in_vain(&mut self, me: &Caller, fd: usize) {
+        if self.in_vain == 0 {
+            self.in_vain_from = clock::now();
+        }
+        self.in_vain += 1;
+        if self.in_vain < policy::IN_VAIN {
+            return;
+        }
+        self.in_vain = 0;
+        let Some(k) = self.place(fd) else { return };
+        if let Some(ch) = self.all()[k].channel(me) {
+            let how = policy::how_left(me, ch, self.in_vain_from);
+            pass_through::leave(me, ch, fd, how);
         }
     }
 }
