@@ -170,6 +170,7 @@ impl List {
         }
         (self.numbers, self.mixed) = (Numbers::NONE, false);
         self.doubt = false;
+        self.in_vain = 0;
     }
 
     pub fn len(&self) -> usize {

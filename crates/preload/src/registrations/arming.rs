@@ -266,6 +266,8 @@ impl List {
             let ch = e.channel(me);
             let told = ch.is_none_or(ready::is_told);
             let is_fifo = ch.is_some_and(Channel::is_fifo);
+            // An inbox is of many senders, and never opens again.
+            let may_leave = ch.is_some_and(|ch| ch.is_socket() && !ch.is_inbox());
             if e.unmatched || e.once && !is_fifo || !told && e.rests() && !is_fifo {
                 self.idles(k);
             } else if self.waiters > 0 {
@@ -275,7 +277,7 @@ impl List {
             } else {
                 let k = self.wake(me, k);
                 self.all()[k].looks = if told { 0 } else { e.looks };
-                if e.is_socket && !told && e.looks > longest {
+                if may_leave && !told && e.looks > longest {
                     (longest, in_vain) = (e.looks, Some(e.fd as usize));
                 }
             }
