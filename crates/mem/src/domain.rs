@@ -10,8 +10,8 @@ use byway_sys::errno::{EINVAL, Ret, failed};
 use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, line, process};
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU16, AtomicU32};
 
 /// A joined domain: its base address in this process, and its geometry.
 #[derive(Clone, Copy)]
@@ -276,6 +276,13 @@ impl Domain {
         let at = self.base + PARTS_AT + i % PARTICIPANTS * 4;
         // SAFETY: inside the mapping, aligned.
         unsafe { &*(at as *const AtomicU32) }
+    }
+
+    /// The tag of channel slot `i`, below `CHANNELS_MOST`.
+    pub fn tag(&self, i: usize) -> &'static AtomicU16 {
+        let at = self.base + TAGS_AT + i % CHANNELS_MOST * 2;
+        // SAFETY: inside the mapping, aligned.
+        unsafe { &*(at as *const AtomicU16) }
     }
 
     /// The place of thread `tid` among the keepers, which another may have.

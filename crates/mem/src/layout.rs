@@ -5,12 +5,13 @@
 //!
 //! ```text
 //! 0            header              one page
+//! PARTS_AT     participants        PARTICIPANTS x 4 B
+//! TAGS_AT      channels' tags      CHANNELS_MOST x 2 B
+//! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B    up to here what each process looks at: few pages
+//! EXECS_AT     exec records        EXECS x 64 B
 //! MIDDLE_AT    hints               where full and empty buckets, free and part-free slabs are
 //! FRONTS_AT    fronts              one line per CPU, then LOCKED shared ones
 //! COUNTERS_AT  counters            one line per CPU and class
-//! EXECS_AT     exec records        EXECS x 64 B
-//! PARTS_AT     participants        PARTICIPANTS x 4 B
-//! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B
 //! DEPARTURES_AT programs that took no part    DEPARTURES x 192 B
 //! OPENINGS_AT  opens of FIFOs by participants     OPENINGS x 16 B
 //! SLABS_AT     slab table          384 B each
@@ -25,7 +26,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 31;
+pub const VERSION: u32 = 32;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -64,13 +65,14 @@ pub const CPUS: usize = 64;
 pub const LOCKED: usize = 16;
 pub const CLASSES: usize = 3;
 
-pub const MIDDLE_AT: usize = PAGE;
+pub const PARTS_AT: usize = PAGE;
+pub const TAGS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
+pub const THREAD_SLOTS_AT: usize = TAGS_AT + CHANNELS_MOST * 2;
+pub const EXECS_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const MIDDLE_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
 pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
 pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
-pub const EXECS_AT: usize = COUNTERS_AT + 16384;
-pub const PARTS_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
-pub const THREAD_SLOTS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
-pub const DEPARTURES_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const DEPARTURES_AT: usize = COUNTERS_AT + 16384;
 pub const OPENINGS_AT: usize = DEPARTURES_AT + DEPARTURES * size_of::<Departure>();
 pub const SLABS_AT: usize = OPENINGS_AT + OPENINGS * size_of::<Opening>();
 

@@ -1,9 +1,11 @@
 //! (device, inode) of a kernel object -> channel slot.
 //!
-//! An object has 16 slots of the first `CHANNELS` to go to; where all are taken, any of those made beyond them.
+//! An object has 16 slots of the first `CHANNELS` to go to; where all are taken, any of those made beyond them. A table of
+//! tags tells which of them to look at, so most looks meet one cache line.
 //!
 //! Invariant: a slot's key is written last and cleared first; a slot is found only by the full key. A pipe's inode
-//! number names it for life: LINUX get_next_ino hands out 2^32 numbers before one comes again.
+//! number names it for life: LINUX get_next_ino hands out 2^32 numbers before one comes again. A slot that can be found has
+//! its object's tag, and keeps it until it is claimed again.
 //! Not here: what the slot holds beyond its key.
 use crate::domain::Domain;
 use crate::layout::{CHANNELS, CHANNELS_MORE, CHANNELS_MOST};
@@ -60,10 +62,19 @@ fn key(d: Domain, i: usize) -> Option<&'static Key> {
     d.channel(i).map(|p| unsafe { &*(p as *const Key) })
 }
 
+fn mixed(ino: u64) -> u64 {
+    ino.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 /// The slots that an object of this number goes to first.
 fn home(ino: u64) -> impl Iterator<Item = usize> {
-    let first = (ino.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
+    let first = (mixed(ino) >> 40) as usize;
     (0..PROBES).map(move |k| (first + k) % CHANNELS)
+}
+
+/// What the slot of an object of this number has among the tags; 0 is that of a slot that never had one.
+fn tag(ino: u64) -> u16 {
+    (mixed(ino) >> 50) as u16 + 1
 }
 
 /// The slots made beyond the first.
@@ -73,7 +84,9 @@ fn more(d: Domain) -> impl Iterator<Item = usize> {
 
 /// The slot of the object, if it has one.
 pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
-    let is = |&i: &usize| key(d, i).is_some_and(|k| k.is(dev, ino));
+    let tag = tag(ino);
+    let is =
+        |&i: &usize| d.tag(i).load(Relaxed) == tag && key(d, i).is_some_and(|k| k.is(dev, ino));
     home(ino).chain(more(d)).find(is)
 }
 
@@ -127,6 +140,8 @@ pub fn had_any(d: &Domain) -> bool {
 /// Makes a claimed slot findable.
 pub fn publish(d: Domain, i: usize, ino: u64) {
     if let Some(k) = key(d, i) {
+        // Not taken away with the key: another may have claimed the slot by then.
+        d.tag(i).store(tag(ino), Relaxed);
         k.publish(ino);
     }
 }
