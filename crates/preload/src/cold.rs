@@ -43,7 +43,7 @@ fn which(e: u32) -> u32 {
 }
 
 /// The cold ends of this process.
-static ENDS: Bits = Bits::new();
+const ENDS: Bits = Bits::Cold;
 
 /// `fd` is one from now on.
 pub fn begins(fd: usize) {
@@ -94,6 +94,7 @@ pub fn closes(fd: usize) {
 }
 
 /// The thread that gives an end its channel.
+#[unsafe(link_section = ".data")]
 static WARMING: AtomicU32 = AtomicU32::new(0);
 
 /// A forked child begins, with one thread.

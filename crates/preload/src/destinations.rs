@@ -92,7 +92,7 @@ pub fn enter_child() {
 }
 
 /// Descriptors that have places.
-static SENDS: Bits = Bits::new();
+const SENDS: Bits = Bits::Sends;
 
 fn each(does: impl Fn(&mut Destination)) {
     let held = crate::io::me().and_then(|me| Held::take(&me));

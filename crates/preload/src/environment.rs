@@ -17,10 +17,13 @@ use byway_sys::{file, process};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 /// This library's name, as the loader has it from LD_PRELOAD.
+#[unsafe(link_section = ".data")]
 pub static OWN: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 /// The effective user at the start.
+#[unsafe(link_section = ".data")]
 pub static USER: AtomicU32 = AtomicU32::new(0);
 /// Whether this process, or a vfork child of it, has changed ids, root or name spaces.
+#[unsafe(link_section = ".data")]
 pub static MOVED: AtomicBool = AtomicBool::new(false);
 
 const AT_FDCWD: usize = -100isize as usize;

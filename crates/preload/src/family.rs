@@ -18,6 +18,7 @@ static FIRST: AtomicU32 = AtomicU32::new(1);
 /// gives.
 #[unsafe(link_section = ".data")]
 static SELF: AtomicU32 = AtomicU32::new(0);
+#[unsafe(link_section = ".data")]
 static BASE: AtomicU32 = AtomicU32::new(0);
 /// Those from which it has come by fork alone, if they had made sets.
 #[unsafe(link_section = ".data")]

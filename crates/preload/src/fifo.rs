@@ -55,6 +55,7 @@ pub fn find(fd: usize, i: usize) -> usize {
 }
 
 /// Whether this process has ever used a named FIFO.
+#[unsafe(link_section = ".data")]
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// Before `fd` is closed: what its FIFO's ring holds must be in the kernel's pipe when the last writer goes, or an outsider

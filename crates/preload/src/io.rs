@@ -24,19 +24,26 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, compiler_fence};
 use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 /// True once a handler without SA_RESTART is installed: a call that waits fails with EINTR after it.
+#[unsafe(link_section = ".data")]
 pub static ENDERS: AtomicBool = AtomicBool::new(false);
 /// True once there is a handler that could run over a call.
+#[unsafe(link_section = ".data")]
 pub static HANDLERS: AtomicBool = AtomicBool::new(false);
 /// Whether barriers of other processes reach this one.
+#[unsafe(link_section = ".data")]
 pub static KEEPS: AtomicBool = AtomicBool::new(false);
 /// False once there is a handler, which may leave a write by longjmp, or a second thread, which may change its buffer.
 pub static MAY_LEND: AtomicBool = AtomicBool::new(true);
 /// True once this process has had a second thread.
+#[unsafe(link_section = ".data")]
 pub static THREADS: AtomicBool = AtomicBool::new(false);
 /// The first thread of a process that has had a second one.
+#[unsafe(link_section = ".data")]
 static FIRST: AtomicU32 = AtomicU32::new(0);
 /// Of `may_pull`: 0 not asked yet, 1 yes, 2 no.
+#[unsafe(link_section = ".data")]
 static PULL: AtomicU8 = AtomicU8::new(0);
+#[unsafe(link_section = ".data")]
 static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// Kinds of calls in flight, in `Frame::kind`.

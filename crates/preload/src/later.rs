@@ -25,6 +25,7 @@ const MAP_ANONYMOUS: usize = 0x20;
 const MAP_DENYWRITE: usize = 0x800;
 
 /// Whether an object is loaded that makes code at run time, of which it is known that it makes no system call.
+#[unsafe(link_section = ".data")]
 static MAKES_CODE: AtomicBool = AtomicBool::new(false);
 
 /// An object of which this is known is loaded.
@@ -161,6 +162,7 @@ static PLACED: [Place; PLACES] = [const {
     }
 }; PLACES];
 /// So many from the first on were ever used.
+#[unsafe(link_section = ".data")]
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 fn in_state(state: u32) -> impl Iterator<Item = &'static Place> {

@@ -32,6 +32,7 @@ const RECEIVE: usize = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC | MSG_PEEK
 const FLAGS: usize = u32::MAX as usize;
 
 /// Whether this process may have a carried socket.
+#[unsafe(link_section = ".data")]
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// This process has one.

@@ -25,6 +25,7 @@ struct Place {
     instead: AtomicU32,
 }
 
+#[unsafe(link_section = ".data")]
 static ALL: [Place; PLACES] = [const {
     Place {
         fd: AtomicU32::new(0),
@@ -33,6 +34,7 @@ static ALL: [Place; PLACES] = [const {
     }
 }; PLACES];
 /// How many are taken.
+#[unsafe(link_section = ".data")]
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Pins `fd` for thread `tid`; the place plus one, or 0 if there is none.

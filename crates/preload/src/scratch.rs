@@ -22,6 +22,7 @@ unsafe impl Sync for Bytes {}
 
 static BYTES: [Bytes; PIECES] = [const { Bytes(UnsafeCell::new([0; SIZE + LIST])) }; PIECES];
 /// The thread whose call has the piece; 0: it is free. Apart from the bytes: each end of a process looks here.
+#[unsafe(link_section = ".data")]
 static OWNERS: [AtomicU32; PIECES] = [const { AtomicU32::new(0) }; PIECES];
 
 /// A piece for a call of thread `tid`: its number, from 1 on. `None`: other calls have all of them.

@@ -31,6 +31,7 @@ static LISTED: [AtomicU8; fdtable::FDS] = [const { AtomicU8::new(0) }; fdtable::
 const ATTENDS: u8 = 1 << 7;
 const _: () = assert!(SETS < ATTENDS as usize);
 /// A bit for each channel whose read end is on a list: its reader is armed for one set.
+#[unsafe(link_section = ".data")]
 static READ: [AtomicU64; CHANNELS_MOST / 64] = [const { AtomicU64::new(0) }; CHANNELS_MOST / 64];
 
 /// Whether `fd` is on a list.

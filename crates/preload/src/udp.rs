@@ -45,7 +45,7 @@ const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_TRUNC | MSG_WAIT
 const TURN: u32 = 16;
 
 /// UDP sockets that came into being here, and have no option of which a ring knows nothing.
-static BORN: Bits = Bits::new();
+const BORN: Bits = Bits::Udp;
 
 /// socket(2): a UDP socket may come into being.
 pub fn creates(f: &mut Frame) -> u32 {
@@ -74,6 +74,7 @@ pub fn created(f: &Frame) -> u32 {
 }
 
 /// Calls under way that wait for a cold socket among others: none of them gets an inbox meanwhile, for they would not be told.
+#[unsafe(link_section = ".data")]
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether `fd` is a cold one: the kernel tells all of it.

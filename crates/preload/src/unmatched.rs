@@ -26,12 +26,12 @@ pub const ACCEPTED: usize = 28;
 pub const READS: usize = 29;
 
 /// Ends that this process alone has, and by one number: a close frees what is known of them.
-static ALONE: Bits = Bits::new();
+const ALONE: Bits = Bits::Alone;
 /// Sockets with an option of which a ring knows nothing: they stay the kernel's.
-static OPTIONS: Bits = Bits::new();
+const OPTIONS: Bits = Bits::Options;
 /// Listening stream sockets without such an option, of UNIX and of IP.
-static LISTENS: Bits = Bits::new();
-static LISTENS_TCP: Bits = Bits::new();
+const LISTENS: Bits = Bits::Listens;
+const LISTENS_TCP: Bits = Bits::ListensTcp;
 
 /// `fd`, which is no carried socket, gets such an option.
 pub fn has_option(fd: usize) {
@@ -173,7 +173,7 @@ pub fn closes(fd: usize) -> bool {
 
 /// Each descriptor of which something is known here, or of one before it (cold.rs, watched.rs).
 pub fn each_known(does: impl Fn(usize)) {
-    for bits in [&ALONE, &OPTIONS, &LISTENS] {
+    for bits in [ALONE, OPTIONS, LISTENS] {
         bits.each(&does);
     }
     cold::each(&does);

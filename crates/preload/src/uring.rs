@@ -57,6 +57,7 @@ static RINGS: [Ring; MOST] = [const {
     }
 }; MOST];
 /// Whether there was ever one.
+#[unsafe(link_section = ".data")]
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn resigns() {

@@ -38,7 +38,7 @@ static PLACES: [Place; fdtable::FDS] = [const {
 }; fdtable::FDS];
 
 /// Those of which something is remembered.
-static WATCHED: Bits = Bits::new();
+const WATCHED: Bits = Bits::Watched;
 
 fn set_of(fd: usize) -> u32 {
     match WATCHED.has(fd) {
