@@ -5,9 +5,12 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Calls `f` with the process and /proc/.../fd/N of each descriptor of the processes that `of` wants.
 pub fn each(of: impl Fn(u32) -> bool, mut f: impl FnMut(u32, &Path)) {
@@ -52,12 +55,33 @@ pub fn pipe(fd: &Path, nameless: bool) -> Option<(u64, u64)> {
     // Others are not asked what they are: that may take long.
     let to = fs::read_link(fd).ok()?;
     let to = to.as_os_str().as_bytes();
-    let is_socket = nameless && to.starts_with(b"socket:");
-    if to.starts_with(b"/") || is_socket || nameless && to.starts_with(b"pipe:") {
+    if to.starts_with(b"/") {
         let m = fs::metadata(fd).ok()?;
-        return (is_socket || m.file_type().is_fifo()).then(|| (m.dev(), m.ino()));
+        return m.file_type().is_fifo().then(|| (m.dev(), m.ino()));
     }
-    None
+    let (kind, inode) = std::str::from_utf8(to).ok()?.split_once(":[")?;
+    let [pipes, sockets] = devices();
+    let dev = match kind {
+        "pipe" if nameless => pipes,
+        "socket" if nameless => sockets,
+        _ => return None,
+    };
+    let known = || Some((dev?, inode.strip_suffix(']')?.parse().ok()?));
+    known().or_else(|| fs::metadata(fd).ok().map(|m| (m.dev(), m.ino())))
+}
+
+/// The devices of all nameless pipes and of all sockets, as far as one of each could be made.
+///
+/// LINUX pipefs, sockfs: a machine has one of each, and a link to one of their files has its inode number. So nobody need
+/// be asked beyond the link, which takes as long again.
+fn devices() -> [Option<u64>; 2] {
+    static DEVICES: OnceLock<[Option<u64>; 2]> = OnceLock::new();
+    let of = |fd: Option<OwnedFd>| Some(fs::File::from(fd?).metadata().ok()?.dev());
+    *DEVICES.get_or_init(|| {
+        let pipe = std::io::pipe().ok().map(|(r, _)| r.into());
+        let socket = UnixDatagram::unbound().ok().map(OwnedFd::from);
+        [of(pipe), of(socket)]
+    })
 }
 
 /// Device and inode of every pipe that a process had open from the begin of the look to its end, and of many others.
@@ -132,5 +156,35 @@ mod tests {
         let (r, _w) = std::io::pipe().unwrap();
         let m = fs::metadata(format!("/proc/self/fd/{}", r.as_raw_fd())).unwrap();
         assert!(pipes().contains(&(m.dev(), m.ino())));
+    }
+
+    #[test]
+    fn a_socket_of_this_process_is_found() {
+        let (a, b) = UnixDatagram::pair().unwrap();
+        let found = pipes();
+        for s in [a, b] {
+            let m = fs::metadata(format!("/proc/self/fd/{}", s.as_raw_fd())).unwrap();
+            assert!(found.contains(&(m.dev(), m.ino())));
+        }
+    }
+
+    #[test]
+    fn a_named_pipe_is_asked_for_and_a_file_is_none() {
+        let at = std::env::temp_dir().join(format!("byway-fifo-{}", std::process::id()));
+        let name = std::ffi::CString::new(at.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let f = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&at)
+            .unwrap();
+        let fd = format!("/proc/self/fd/{}", f.as_raw_fd());
+        let m = f.metadata().unwrap();
+        assert_eq!(pipe(Path::new(&fd), false), Some((m.dev(), m.ino())));
+        fs::remove_file(&at).unwrap();
+        let f = fs::File::open("/dev/null").unwrap();
+        let fd = format!("/proc/self/fd/{}", f.as_raw_fd());
+        assert_eq!(pipe(Path::new(&fd), true), None);
     }
 }

@@ -6,6 +6,7 @@ use crate::child::{self, Failure};
 use crate::pairs::link::{self, Kind, Link};
 use crate::pairs::pair;
 use std::io;
+use std::time::Duration;
 
 /// What an epoll set has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,9 @@ const OTHERS: usize = 64;
 const MESSAGE: usize = 64;
 /// Messages before those that are measured: a part of them.
 const WARM: u64 = 10;
+/// So many pipes keep a run busy for a while after they were made; that is not what is measured.
+const MANY: usize = 2000;
+const SETTLES: Duration = Duration::from_millis(500);
 
 impl Members {
     /// Descriptors that a worker needs for it.
@@ -194,6 +198,9 @@ fn poll(fd: i32) -> io::Result<()> {
 /// A process could not be started, or died; or there are too few descriptors.
 pub fn messages(cpus: &[usize], members: Members, messages: u64) -> Result<Vec<f64>, Failure> {
     let all = members.make()?;
+    if members.members > MANY {
+        std::thread::sleep(SETTLES);
+    }
     let ns = pair::one_way(
         cpus,
         [messages / WARM, messages],
