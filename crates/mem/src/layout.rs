@@ -6,8 +6,8 @@
 //! ```text
 //! 0            header              one page
 //! PARTS_AT     participants        PARTICIPANTS x 4 B
-//! TAGS_AT      channels' tags      CHANNELS_MOST x 2 B
-//! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B    up to here what each process looks at: few pages
+//! THREAD_SLOTS_AT   bias owners             THREAD_SLOTS x 64 B
+//! TAGS_AT      channels' tags      CHANNELS_MOST x 2 B            to the first of them what each process looks at
 //! EXECS_AT     exec records        EXECS x 64 B
 //! MIDDLE_AT    hints               where full and empty buckets, free and part-free slabs are
 //! FRONTS_AT    fronts              one line per CPU, then LOCKED shared ones
@@ -66,9 +66,9 @@ pub const LOCKED: usize = 16;
 pub const CLASSES: usize = 3;
 
 pub const PARTS_AT: usize = PAGE;
-pub const TAGS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
-pub const THREAD_SLOTS_AT: usize = TAGS_AT + CHANNELS_MOST * 2;
-pub const EXECS_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const THREAD_SLOTS_AT: usize = PARTS_AT + PARTICIPANTS * 4;
+pub const TAGS_AT: usize = THREAD_SLOTS_AT + THREAD_SLOTS * size_of::<ThreadSlot>();
+pub const EXECS_AT: usize = TAGS_AT + CHANNELS_MOST * 2;
 pub const MIDDLE_AT: usize = EXECS_AT + EXECS * size_of::<ExecRecord>();
 pub const FRONTS_AT: usize = MIDDLE_AT + 8192;
 pub const COUNTERS_AT: usize = FRONTS_AT + 8192;
@@ -268,8 +268,9 @@ pub struct Header {
     pub decay_ms: AtomicU32,
     /// Buckets that have ever been used: those below are there.
     pub buckets: AtomicU32,
-    /// Channel slots made beyond the first `CHANNELS`.
+    /// Channel slots made beyond the first `CHANNELS`; which of those was claimed last.
     pub more_channels: AtomicU32,
+    pub more_claimed: AtomicU32,
     /// 1 once a channel slot was claimed, and from then on.
     pub had_channels: AtomicU32,
     /// Cycle counts: the next look at what is free, and since when it is too much (0: it is not).

@@ -12,6 +12,7 @@ use crate::layout::{CHANNELS, CHANNELS_MORE, CHANNELS_MOST};
 use crate::weak::{Edge, order};
 use byway_sys::process;
 use byway_sys::sync::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::ops::Range;
 
 /// The key at the head of every channel slot.
 #[repr(C)]
@@ -78,8 +79,23 @@ fn tag(ino: u64) -> u16 {
 }
 
 /// The slots made beyond the first.
-fn more(d: Domain) -> impl Iterator<Item = usize> {
+fn more(d: Domain) -> Range<usize> {
     CHANNELS..d.channels_made()
+}
+
+/// A slot that the object may have, claimed; none from `most` on.
+fn free(d: Domain, dev: u64, ino: u64, most: usize) -> Option<usize> {
+    let claims = |&i: &usize| i < most && key(d, i).is_some_and(|k| k.claim(dev));
+    let at_home = home(ino).find(claims);
+    at_home.or_else(|| {
+        // Behind the last one: those before it are mostly in use, for pipes are made one after the other.
+        let last = &d.header().more_claimed;
+        let all = more(d);
+        let from = (last.load(Relaxed) as usize).clamp(all.start, all.end);
+        let found = (from..all.end).chain(all.start..from).find(claims)?;
+        last.store(found as u32, Relaxed);
+        Some(found)
+    })
 }
 
 /// The slot of the object, if it has one.
@@ -98,10 +114,9 @@ pub fn claim(d: Domain, dev: u64, ino: u64) -> Option<usize> {
     if had.load(Relaxed) == 0 {
         had.store(1, Relaxed);
     }
-    let free = |&i: &usize| key(d, i).is_some_and(|k| k.claim(dev));
     // Once for every page and more, whatever a hostile peer writes there.
     for _ in 0..=CHANNELS_MOST / CHANNELS_MORE {
-        if let Some(i) = home(ino).chain(more(d)).find(free) {
+        if let Some(i) = free(d, dev, ino, CHANNELS_MOST) {
             return Some(i);
         }
         let made = d.channels_made();
@@ -123,8 +138,7 @@ pub fn claim_below(d: Domain, dev: u64, ino: u64, most: usize) -> Option<usize> 
     if d.channels_made() < most {
         return claim(d, dev, ino);
     }
-    let free = |&i: &usize| i < most && key(d, i).is_some_and(|k| k.claim(dev));
-    let found = home(ino).chain(more(d)).find(free);
+    let found = free(d, dev, ino, most);
     if found.is_none() && ino.is_multiple_of(128) {
         d.header().collect.store(1, Relaxed);
     }
