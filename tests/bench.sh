@@ -157,7 +157,7 @@ PATH=$work/few "$byway" bench start --quick node-e >out 2>err; is "start of noth
 is "ready: no line of 80 columns" "$(awk 'length > 79' out)" ""
 is "ready: rows" "$(python3 -c 'import json
 r = json.load(open("ready.json")); notes = " ".join(r["notes"])
-cases = "poll-stream-64 poll-stream-64k epoll-rtt epoll-asleep epoll-10 epoll-1000 epoll-10000 epoll-plain node-child asyncio-child".split()
+cases = "poll-stream-64 poll-stream-64k epoll-rtt epoll-asleep epoll-10 epoll-1000 epoll-1-of-10 epoll-10000 epoll-plain node-child asyncio-child".split()
 for c in cases:
     rows = [(w["backend"], w["unit"]) for w in r["results"] if w["case"] == c and w["median"] > 0]
     unit = "us" if c in ("epoll-rtt", "epoll-asleep") else "1/s" if c.startswith("epoll") else "MB/s"

@@ -53,13 +53,14 @@ const fn set(members: usize, active: usize, plain: bool) -> What {
     })
 }
 
-const CASES: [(&str, What); 10] = [
+const CASES: [(&str, What); 11] = [
     ("poll-stream-64", What::Stream(64)),
     ("poll-stream-64k", What::Stream(64 << 10)),
     ("epoll-rtt", What::RoundTrip),
     ("epoll-asleep", What::Asleep),
     ("epoll-10", set(10, 10, false)),
     ("epoll-1000", set(1000, 10, false)),
+    ("epoll-1-of-10", set(10, 1, false)),
     ("epoll-10000", set(10_000, 1, false)),
     ("epoll-plain", set(10, 10, true)),
     ("node-child", What::Node),
