@@ -104,6 +104,40 @@ assert fcntl.fcntl(0, 1032) == 1 << 20
 P
 explained sh -c "cat zeros | $python sizes.py"
 is "a size: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 10000000) }' said)" 1
+# Who would get a signal is no reason either; that there is to be one is.
+cat >owner.py <<'P'
+import fcntl, os, sys
+for k in range(100): os.read(0, 4096)
+fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+fcntl.fcntl(0, fcntl.F_SETSIG, 10)
+assert fcntl.fcntl(0, fcntl.F_GETOWN) == os.getpid()
+if sys.argv[1:]:
+    fcntl.fcntl(0, fcntl.F_SETOWN, 0)
+    fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
+while os.read(0, 65536): pass
+P
+explained sh -c "cat zeros | $python owner.py"
+is "an owner: carried" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 50000000) }' said)" 1
+explained sh -c "cat zeros | $python owner.py signals"
+is "signals: the kernel's" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 < 10000000) }' said)" 1
+# One poll of a hundred pipes, as by a build with so many jobs.
+cat >hundred.py <<'P'
+import os, select, subprocess
+jobs = [subprocess.Popen(["head", "-c", "500000", "/dev/zero"], stdout=subprocess.PIPE) for k in range(100)]
+left = {j.stdout.fileno() for j in jobs}
+p = select.poll()
+for fd in left: p.register(fd, select.POLLIN)
+total = 0
+while left:
+    for fd, _ in p.poll():
+        n = len(os.read(fd, 65536))
+        total += n
+        if not n: p.unregister(fd); left.remove(fd)
+print(total)
+P
+explained "$python" hundred.py
+is "a hundred pipes" "$(cat out)" 50000000
+is "a hundred pipes: carried" "$(awk 'NR == 1 { print ($2 > 90) }' said)" 1
 # A program that uses io_uring for a file goes on taking part; what a request names is the kernel's.
 cat >rings.py <<'P'
 import ctypes, errno, mmap, os, struct, sys

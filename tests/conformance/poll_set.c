@@ -117,7 +117,7 @@ static void entries_that_repeat(void) {
 /* One set of many pipes: a byte in any of them wakes the call, and that one alone is told. */
 enum { MANY = 130 };
 static void many_pipes(void) {
-    static const int NUMBERS[] = {1, 64, 65, MANY};
+    static const int NUMBERS[] = {1, 64, 128, 129};
     int p[MANY][2];
     for (int i = 0; i < MANY; i++) {
         if (i % 16 == 0)

@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = &[
         TakesMemory, "the kernel's own; buffers are looked at again"),
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
         "without a time to wait, or with something ready: answered from the channel; for no event (hang-up and error alone; every Rust program's \
-         start) the kernel's own; else the kernel's own call waits, and what comes is told by the pipe itself. More than 64 to read from: \
+         start) the kernel's own; else the kernel's own call waits, and what comes is told by the pipe itself. More than 128 to read from: \
          handed back for good"),
     row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "as poll, of descriptors below 1024"),
     row(&[(EPOLL_CREATE, "epoll_create"), (EPOLL_CREATE1, "epoll_create1")], ALWAYS, "the kernel's own; the set is known from then on"),
@@ -88,9 +88,9 @@ pub const ROWS: &[Row] = &[
     row(&[(SENDFILE, "sendfile")], ALWAYS,
         "from a regular file to a socket, of up to 32 KiB: carried; else handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
-    row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC, FIOSETOWN, SIOCSPGRP: handed back for good"),
+    row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,
-        "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ: the kernel's own, and the pipe is carried on with exactly that size, up to 4 MiB; F_SETOWN, F_SETOWN_EX, F_SETSIG, O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
+        "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ: the kernel's own, and the pipe is carried on with exactly that size, up to 4 MiB; O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
     row(&[(SOCKET, "socket")], ALWAYS, "the kernel's own; a UDP socket may have an inbox (docs/sockets.md)"),
     row(&[(SOCKETPAIR, "socketpair")], ALWAYS, "AF_UNIX, SOCK_STREAM: two channels come into being, one for each direction"),
     row(&[(CONNECT, "connect"), (ACCEPT, "accept"), (ACCEPT4, "accept4")], ALWAYS,

@@ -84,7 +84,7 @@ fn decided(f: &Frame, vfork: bool) {
         }
         nr::EPOLL_CTL => exec::give_up(a2, Reason::Readiness, vfork),
         nr::IOCTL => {
-            // FIONREAD, FIOASYNC, FIOSETOWN, SIOCSPGRP; of a socket SIOCOUTQ, SIOCATMARK
+            // FIONREAD, FIOASYNC; of a socket SIOCOUTQ, SIOCATMARK
             let asks_socket = matches!(a1 as u32, 0x5411 | 0x8905) && fdtable::is_socket(a0);
             let is_inbox = || fdtable::known_endpoint(a0).is_some_and(fdtable::Endpoint::is_inbox);
             if asks_socket && is_inbox() {
@@ -96,18 +96,17 @@ fn decided(f: &Frame, vfork: bool) {
                 // All of its bytes are the kernel's.
                 return;
             }
-            if asks_socket || matches!(a1 as u32, 0x541B | 0x5452 | 0x8901 | 0x8902) {
+            if asks_socket || matches!(a1 as u32, 0x541B | 0x5452) {
                 exec::give_up(a0, Reason::Control, vfork);
             }
         }
         nr::FCNTL => {
-            // F_DUPFD to F_SETFL, locks, F_GETOWN, F_GETSIG, F_GETOWN_EX, F_SETLEASE to F_DUPFD_CLOEXEC, seals and hints
-            // leave the bytes alone: but O_ASYNC and O_DIRECT. What is none of them is not known, or not carried.
+            // F_DUPFD to F_SETFL, locks, owners, F_SETLEASE to F_DUPFD_CLOEXEC, seals and hints leave the bytes alone: but
+            // O_ASYNC and O_DIRECT. What is none of them is not known, or not carried.
+            // LINUX fcntl(2) F_SETOWN, F_SETSIG: they say who gets which signal, and O_ASYNC that there is one.
             let command = a1 as u32;
             let flags = command == 4 && a2 & (file::O_ASYNC | file::O_DIRECT) != 0;
-            if flags
-                || !matches!(command, 0..=7 | 9 | 11 | 16 | 36..=38 | 1024..=1030 | 1033..=1038)
-            {
+            if flags || !matches!(command, 0..=11 | 15..=17 | 36..=38 | 1024..=1030 | 1033..=1038) {
                 exec::give_up(a0, Reason::Control, vfork);
             }
         }

@@ -9,6 +9,7 @@
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
 use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
+use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
@@ -20,11 +21,12 @@ use byway_sys::signal::Enders;
 /// In `Frame::kind`.
 pub const SLEEP: usize = 22;
 /// So many readers are armed for one call.
-const MOST: usize = 64;
+const MOST: usize = 128;
 /// Their slots, which are remembered where other calls have their buffers.
-type Slots = [u32; MOST];
+type Slots = [u16; MOST];
 /// In a slot: that which an unmatched socket writes to.
-const UNMATCHED: u32 = 1 << 16;
+const UNMATCHED: u16 = 1 << 15;
+const _: () = assert!(CHANNELS_MOST <= UNMATCHED as usize);
 const _: () = assert!(size_of::<Slots>() <= size_of::<[Iov; VECTORS]>());
 
 pub enum Begun {
@@ -60,9 +62,9 @@ pub fn begin(f: &mut Frame) -> Begun {
             return true;
         }
         if let Some((me, ch, slot)) = ready::channel(fd) {
-            begun = list.add(&me, ch, slot as u32, fd, events, only == Some(fd));
+            begun = list.add(&me, ch, slot as u16, fd, events, only == Some(fd));
         } else if let Some(slot) = fdtable::unmatched(fd) {
-            begun = list.add_unmatched(slot as u32, fd);
+            begun = list.add_unmatched(slot as u16, fd);
         }
         matches!(begun, Begun::Waits(_))
     });
@@ -159,7 +161,7 @@ impl List {
         &mut self,
         me: &Caller,
         ch: &Channel,
-        slot: u32,
+        slot: u16,
         fd: usize,
         events: i16,
         only: bool,
@@ -172,7 +174,7 @@ impl List {
             sets::reads(me, ch, fd);
             if only {
                 let mut readers = Readers::NONE;
-                readers.add(slot, ch);
+                readers.add(u32::from(slot), ch);
                 match spins(me, &readers) {
                     Came::Yes => return Begun::Ready,
                     Came::Signal => return Begun::Ended,
@@ -195,7 +197,7 @@ impl List {
     }
 
     /// A socket that does not know its other end.
-    fn add_unmatched(&mut self, slot: u32, fd: usize) -> Begun {
+    fn add_unmatched(&mut self, slot: u16, fd: usize) -> Begun {
         if self.slots[..self.n].contains(&(slot | UNMATCHED)) {
             return Begun::Waits(RUN);
         }
