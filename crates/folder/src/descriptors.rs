@@ -59,11 +59,13 @@ pub fn pipe(fd: &Path, nameless: bool) -> Option<(u64, u64)> {
         let m = fs::metadata(fd).ok()?;
         return m.file_type().is_fifo().then(|| (m.dev(), m.ino()));
     }
+    if !nameless {
+        return None;
+    }
     let (kind, inode) = std::str::from_utf8(to).ok()?.split_once(":[")?;
-    let [pipes, sockets] = devices();
     let dev = match kind {
-        "pipe" if nameless => pipes,
-        "socket" if nameless => sockets,
+        "pipe" => devices()[0],
+        "socket" => devices()[1],
         _ => return None,
     };
     let known = || Some((dev?, inode.strip_suffix(']')?.parse().ok()?));

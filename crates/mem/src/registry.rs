@@ -100,6 +100,7 @@ fn free(d: Domain, dev: u64, ino: u64, most: usize) -> Option<usize> {
 
 /// The slot of the object, if it has one.
 pub fn find(d: Domain, dev: u64, ino: u64) -> Option<usize> {
+    // Whoever must find it has it by a call of the kernel's, which comes after all of `publish`.
     let tag = tag(ino);
     let is =
         |&i: &usize| d.tag(i).load(Relaxed) == tag && key(d, i).is_some_and(|k| k.is(dev, ino));

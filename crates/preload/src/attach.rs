@@ -34,7 +34,6 @@ struct Joined(UnsafeCell<Option<Domain>>);
 // SAFETY: written by `start` and by `stop`, while there is one thread.
 unsafe impl Sync for Joined {}
 
-// Small words lie together in .data: in .bss they would be on pages of their own, which each process touches.
 #[unsafe(link_section = ".data")]
 static DOMAIN: Joined = Joined(UnsafeCell::new(None));
 #[unsafe(link_section = ".data")]

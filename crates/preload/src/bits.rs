@@ -25,6 +25,24 @@ fn used() -> &'static [Line] {
     &LINES[..USED.load(Relaxed)]
 }
 
+fn walk(bits: impl Fn(&Line) -> u64, does: impl Fn(usize)) {
+    for (k, line) in used().iter().enumerate() {
+        let mut left = bits(line);
+        while left != 0 {
+            does(k * 64 + left.trailing_zeros() as usize);
+            left &= left - 1;
+        }
+    }
+}
+
+/// Each descriptor that has any note.
+pub fn each(does: impl Fn(usize)) {
+    walk(
+        |line| line.0.iter().fold(0, |all, w| all | w.load(Relaxed)),
+        does,
+    );
+}
+
 /// One kind of note: the descriptors that have it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Bits {
@@ -75,15 +93,8 @@ impl Bits {
         has
     }
     pub fn each(self, does: impl Fn(usize)) {
-        if !self.any() {
-            return;
-        }
-        for (k, line) in used().iter().enumerate() {
-            let mut left = line.0[self as usize].load(Relaxed);
-            while left != 0 {
-                does(k * 64 + left.trailing_zeros() as usize);
-                left &= left - 1;
-            }
+        if self.any() {
+            walk(|line| line.0[self as usize].load(Relaxed), does);
         }
     }
     pub fn clear(self) {

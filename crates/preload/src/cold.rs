@@ -83,11 +83,6 @@ pub fn stays(fd: usize) -> bool {
     fdtable::is_cold(fdtable::entry(fd)) && !io::THREADS.load(Relaxed)
 }
 
-/// Each cold end.
-pub fn each(does: impl Fn(usize)) {
-    ENDS.each(does);
-}
-
 /// `fd` is about to be closed.
 pub fn closes(fd: usize) {
     ENDS.take(fd);

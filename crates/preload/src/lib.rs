@@ -3,6 +3,8 @@
 //! Order at start: `attach::start` (the only constructor) joins the domain, maps the rewritten texts, and only then
 //! takes part. From then on every interesting system call enters at `entry`, is decided in `dispatch`, and either runs
 //! where it stands or is answered here.
+//! Small words lie together in `.data`: in `.bss` they would be between tables, on pages of their own, which each process
+//! would touch (ADR 46).
 //! Invariant: no libc call, no allocation, no output, no errno, no panic that returns; on doubt the kernel.
 //! Not here: pipe semantics (crate pipe), the rewriting itself (the builder in the command-line program).
 #![no_std]

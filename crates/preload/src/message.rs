@@ -8,7 +8,7 @@ use crate::asked::IN;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::give_up::{passes_descriptors, suspends};
-use crate::{access, attach, cold, exec, fdtable, io, pins, udp, unmatched};
+use crate::{access, attach, bits, cold, exec, fdtable, io, pins, udp, unmatched};
 use byway_mem::layout::flags::NO_UNIX;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
@@ -444,7 +444,7 @@ pub fn closes(fd: usize) {
 /// The same of each from `first` to `last`.
 pub fn closes_all(first: usize, last: usize) {
     pins::closes_all(first, last);
-    unmatched::each_known(|fd| {
+    bits::each(|fd| {
         if (first..=last).contains(&fd) {
             closes(fd);
         }

@@ -128,11 +128,6 @@ fn is_ours(fd: usize) -> bool {
     BORN.has(fd) || BORN.any() && end().is_some_and(Endpoint::is_inbox)
 }
 
-/// Each of them.
-pub fn each(does: impl Fn(usize)) {
-    BORN.each(does);
-}
-
 /// connect(2) of `fd`, before it: from then on it gets what one name sends. A cold one is as it was.
 pub fn connects(fd: usize) {
     if !is_cold(fd) && is_ours(fd) {

@@ -152,14 +152,14 @@ fn begins(fd: usize) {
 
 /// `fd` is a new socket: what was known of one by that number is not so any more.
 pub fn begins_apart(fd: usize) {
-    for bits in [&ALONE, &OPTIONS, &LISTENS, &LISTENS_TCP] {
+    for bits in [ALONE, OPTIONS, LISTENS, LISTENS_TCP] {
         bits.take(fd);
     }
 }
 
 /// `fd` is about to be closed. Whether that is known to be the last of an end.
 pub fn closes(fd: usize) -> bool {
-    for bits in [&OPTIONS, &LISTENS, &LISTENS_TCP] {
+    for bits in [OPTIONS, LISTENS, LISTENS_TCP] {
         bits.take(fd);
     }
     watched::forget(fd);
@@ -169,16 +169,6 @@ pub fn closes(fd: usize) -> bool {
         peer::closes(d, i);
     }
     last
-}
-
-/// Each descriptor of which something is known here, or of one before it (cold.rs, watched.rs).
-pub fn each_known(does: impl Fn(usize)) {
-    for bits in [ALONE, OPTIONS, LISTENS] {
-        bits.each(&does);
-    }
-    cold::each(&does);
-    udp::each(&does);
-    watched::each(&does);
 }
 
 /// The slot that call `f` of `end` moves bytes of, if it has one. `Err`: it reads from an unmatched end, and runs, counted.

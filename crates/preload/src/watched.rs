@@ -117,11 +117,6 @@ pub fn may_begin(fd: usize) -> bool {
     set_of(fd) != UNSURE
 }
 
-/// Each descriptor of which something is remembered.
-pub fn each(does: impl Fn(usize)) {
-    WATCHED.each(does);
-}
-
 /// `fd` is closed, or another file's.
 pub fn forget(fd: usize) {
     WATCHED.take(fd);
