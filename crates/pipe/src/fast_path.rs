@@ -113,7 +113,7 @@ fn write_by(
         false => policy::expect_tail(me, ch),
     }
     let look = liveness::is_look_due(me, ch);
-    if look && is_reader_gone(me, ch, fd) {
+    if look && (ch.tail().closed() || is_reader_gone(me, ch, fd)) {
         return false;
     }
     if ch.rules().outsiders && is_anothers(me, ch, fd, look) || !may() {
