@@ -82,6 +82,15 @@ P
 explained sh -c "cat zeros | $python splices.py"
 has "spliced" "$said" "python3 uses splice or the like"
 is "spliced: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
+# So it is where splices were all that there was, and what comes later is much.
+cat >spliced.py <<'P'
+import os
+out = os.open("spliced", os.O_WRONLY | os.O_CREAT)
+for _ in range(1000): os.splice(0, out, 4096, offset_dst=0)
+while os.read(0, 65536): pass
+P
+explained sh -c "cat zeros zeros zeros zeros zeros | $python spliced.py"
+is "spliced a thousand times: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
 # A program between two others that splices all: both pipes are carried, and the one to /dev/null too.
 cat >relays.py <<'P'
 import os
@@ -91,7 +100,7 @@ while n := os.splice(0, own[1] if out == 1 else out, 131072):
     while out == 1 and n > 0: n -= os.splice(own[0], 1, n)
 P
 explained sh -c "cat zeros | $python relays.py | cat"
-is "spliced on: carried" "$(awk '/bytes carried/ { n += $4 ~ /^[0-9]+$/ && $4 > 10000000 } END { print n >= 2 }' said)" 1
+is "spliced on: carried" "$(awk '/bytes carried/ { n += $4 ~ /^[0-9]+$/ && $4 > 10000000 } END { print (n >= 2) }' said)" 1
 explained sh -c "cat zeros | $python relays.py >/dev/null"
 is "spliced to nowhere: carried" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 10000000) }' said)" 1
 # A size that a program sets is no reason to hand back for good.

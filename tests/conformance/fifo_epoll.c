@@ -197,6 +197,41 @@ static void registered_by_another_opening(void) { /* who polls and who reads nee
     }
     REAP0(c);
 }
-FIFO_MAIN(T(epoll_level), T(epoll_edge_as_ev_clear), T(epoll_edge_of_the_writer),
+/* One that is open for both is asked about its bytes alone, then about room as well, then about room alone. */
+static void open_for_both(void) {
+    enum { LOT = 1 << 20 };
+    int p[2];
+    const char *f = mkff(p);
+    int b = OPEN(f, O_RDWR | O_NONBLOCK);
+    close(p[0]);
+    for (int by_edge = 0; by_edge < 2; by_edge++) {
+        unsigned edge = by_edge ? EPOLLET : 0;
+        int e = ep(b, EPOLLIN | edge);
+        struct epoll_event both = {.events = EPOLLIN | EPOLLOUT}, room = {.events = EPOLLOUT};
+        IS(ew(e, 0), 0);
+        pid_t c = child();
+        if (!c) {
+            for (int i = 0; i < LOT; i += 1024) put(p[1], 1024, i);
+            _exit(0);
+        }
+        for (int n = 0; n < LOT;) {
+            IS(ew(e, 10000), EPOLLIN);
+            char x[8192];
+            for (ssize_t g; (g = read(b, x, sizeof x)) > 0; n += g) verify_(__LINE__, x, g, n);
+        }
+        REAP0(c);
+        IS(ew(e, 0), 0);
+        put(b, 3, 0); /* its own bytes are told of too */
+        IS(ew(e, 1000), EPOLLIN);
+        IS(epoll_ctl(e, EPOLL_CTL_MOD, b, &both), 0);
+        IS(ew(e, 0), EPOLLIN | EPOLLOUT);
+        get(b, 3, 0);
+        IS(ew(e, 0), EPOLLOUT);
+        IS(epoll_ctl(e, EPOLL_CTL_MOD, b, &room), 0);
+        IS(ew(e, 0), EPOLLOUT);
+        close(e);
+    }
+}
+FIFO_MAIN(T(open_for_both), T(epoll_level), T(epoll_edge_as_ev_clear), T(epoll_edge_of_the_writer),
           T(epoll_oneshot_as_ev_oneshot), T(epoll_exclusive), ONCE(edges_from_another_process),
           T(registered_before_traffic), T(registered_by_another_opening))

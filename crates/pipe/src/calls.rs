@@ -51,7 +51,7 @@ const BY_FIRST: Does = Decided { first: true };
 pub const ROWS: &[Row] = &[
     row(&[(READ, "read"), (WRITE, "write"), (READV, "readv"), (WRITEV, "writev")], Carried,
         "carried, up to 16 buffers; a write up to 1,024; a read of more, or more than 2 GiB, handed back until it returns. With a bad \
-         buffer address handed back for good"),
+         buffer address handed back"),
     row(&[(PIPE, "pipe"), (PIPE2, "pipe2")], ALWAYS, "a channel comes into being (not with O_DIRECT)"),
     row(&[(CLOSE, "close"), (DUP2, "dup2"), (DUP3, "dup3"), (CLOSE_RANGE, "close_range")], ALWAYS,
         "the kernel's own; the channel follows. close_range with CLOSE_RANGE_UNSHARE: the process resigns"),
@@ -77,17 +77,17 @@ pub const ROWS: &[Row] = &[
     row(&[(EPOLL_CREATE, "epoll_create"), (EPOLL_CREATE1, "epoll_create1")], ALWAYS, "the kernel's own; the set is known from then on"),
     row(&[(EPOLL_CTL, "epoll_ctl")], ALWAYS,
         "by level, by edge, with EPOLLONESHOT and EPOLLEXCLUSIVE, in one set that this process has made and has for itself: carried on, and the \
-         registration is the kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. A FIFO that is open for both directions, a \
+         registration is the kernel's. By edge a program that leaves bytes unread and waits may be told of them twice. A FIFO that is open for both directions and asked about both, a \
          UDP socket with EPOLLONESHOT, or one in another set: handed back for good"),
     row(&[(EPOLL_WAIT, "epoll_wait"), (EPOLL_PWAIT, "epoll_pwait"), (EPOLL_PWAIT2, "epoll_pwait2")], BY_FIRST,
         "as poll. With several threads in one set at a time, by level and by edge: a pipe that they find bytes in is handed back for some time"),
     row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),
     row(&[(SPLICE, "splice")], ALWAYS,
-        "from a pipe into another, or to /dev/null: carried (not of a FIFO); else handed back until it returns; where that is most of what is done with it, for good"),
-    row(&[(TEE, "tee")], HandsBack(&[0, 1], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
+        "from a pipe into another, or to /dev/null: carried (not of a FIFO); else handed back until it returns; where that is most of what is done with it, for four times as many writes each time"),
+    row(&[(TEE, "tee")], HandsBack(&[0, 1], Reason::Splice), "as splice from a file"),
     row(&[(SENDFILE, "sendfile")], ALWAYS,
         "from a regular file to a socket, of up to 32 KiB: carried; else handed back until it returns; where that is most of what is done with it, for good"),
-    row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "handed back until it returns; where that is most of what is done with it, for good"),
+    row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "as splice from a file; a socket, where that is most of what is done with it, for good"),
     row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,
         "F_GETPIPE_SZ: answered from the channel; F_SETPIPE_SZ: the kernel's own, and the pipe is carried on with exactly that size, up to 4 MiB; O_ASYNC, O_DIRECT, and what is not known: handed back for good; O_NONBLOCK and F_DUPFD: the channel follows"),
@@ -186,7 +186,7 @@ pub fn reason(n: usize, why: Reason) -> Reason {
 
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
 /// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
-/// descriptor in its list of one is not plain, 6 if its second argument is not null.
+/// descriptor in its list of one is not plain, 6 if its second argument is not null, 7 as 1, and by its third argument.
 pub const fn class(n: usize) -> u8 {
     let row = row_of(n);
     let does = if row < ROWS.len() {
@@ -197,6 +197,7 @@ pub const fn class(n: usize) -> u8 {
     match does {
         _ if n == POLL => 5,
         _ if n == RT_SIGACTION => 6,
+        _ if n == SPLICE => 7,
         Runs => 0,
         Carried | Decided { first: true } => 1,
         HandsBack(&[0], _) => 1,

@@ -149,7 +149,7 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         lock::unlock(me, ch);
         return true;
     }
-    if matches!(why, Reason::SecondReader | Reason::Splice) {
+    if matches!(why, Reason::SecondReader | Reason::Splice | Reason::Address) {
         policy::open_later(ch, why);
     }
     let r = lock::hold(me, ch, Head::SPILLS);

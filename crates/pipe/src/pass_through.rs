@@ -88,7 +88,11 @@ impl Found {
             channel,
             number: number(me, channel),
             // A reader wakes nobody, and need not ask the kernel.
-            apart: if writes { wait::apart(me, slot) } else { 0 },
+            apart: if writes {
+                wait::apart(me, channel, slot)
+            } else {
+                0
+            },
         })
     }
 }
@@ -141,6 +145,19 @@ pub fn write_again(tid: u32, n: usize, shortcut: &mut Shortcut) -> Option<Inside
     read_again(tid, shortcut)
 }
 
+/// Whether the caller may make another call that moves bytes now: it is inside until `ends`.
+pub fn enters(me: &Caller, ch: &'static Channel) -> bool {
+    let found = ch.tail().passes_through().then(|| Found::by(me, ch, false));
+    let inside = found.flatten().and_then(|found| enter(me.tid, found));
+    inside.map(core::mem::forget).is_some()
+}
+
+/// Ends that call of thread `tid`.
+pub fn ends(d: Domain, tid: u32) {
+    // EDGE E9: as above.
+    d.thread_slot(tid).passing.store(0, Release);
+}
+
 #[inline]
 fn enter(tid: u32, found: Found) -> Option<Inside> {
     let k = found.slot;
@@ -185,6 +202,11 @@ pub fn leave(me: &Caller, ch: &Channel, fd: usize, how: Leave) {
             tcp::leaves(me, ch, fd);
         }
     }
+    begins(ch);
+}
+
+/// The calls on `ch`, which is closed, need not be counted.
+pub fn begins(ch: &Channel) {
     if ch.rules().passes_through {
         ch.passes_through();
     }

@@ -38,7 +38,7 @@ pub const IN_VAIN: u32 = 64;
 /// in use, one of some hundred at a busy server, and its ends sleep all the same. One that rests longer between messages
 /// may be busier later.
 const CLOSE_US: u64 = 10_000;
-/// Calls that move bytes themselves, and after which a channel may open again whatever it has carried.
+/// So few calls that move bytes themselves do not count.
 const FEW: u32 = 64;
 /// On one CPU, wake-ups that one write which woke nobody makes good; on more of them, all. Who wakes another there may
 /// lose the CPU to it before it waits itself, and finds the answer in the ring: that saves little. Of a socket one on any:
@@ -260,10 +260,11 @@ pub fn is_early(calls: u32) -> bool {
     calls < EARLY
 }
 
-/// Whether a channel may open again after a call that moved its bytes itself, where there have been `calls` of those. Each
-/// takes longer than the kernel's own alone; what a ring saves on a page makes that good.
-pub fn may_return(w: &Line<WriterSide>, calls: u32) -> bool {
-    calls <= FEW || w.0.counted() >= u64::from(calls) * PIPE_BUF as u64
+/// Whether what the ring carried outweighs the calls that moved bytes themselves. Each of those takes longer than the
+/// kernel's own alone; what a ring saves on a page makes that good.
+pub fn outweighs(ch: &Channel) -> bool {
+    let calls = ch.facts.0.left.load(Relaxed);
+    calls <= FEW || ch.writer.0.counted() >= u64::from(calls) * PIPE_BUF as u64
 }
 
 /// The tail, where a short write is to wake a reader, as those before it did, or is the kernel's altogether. Elsewhere

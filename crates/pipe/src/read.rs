@@ -294,7 +294,7 @@ impl<'a> Reading<'a, '_> {
         }
         let k = there.min(rest.min(policy::piece(me)) as u64) as usize;
         if !self.at.check(k, |p, n| (me.access)(p, n, true)) {
-            if *self.done == 0 && handback::hand_back(me, ch, fd, true, Reason::Address) {
+            if *self.done == 0 && handback::hand_back(me, ch, fd, false, Reason::Address) {
                 return AGAIN_NOW;
             }
             return self.end(Step::Native);

@@ -338,8 +338,10 @@ pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
     // Of a FIFO that stays full for long the service would take the bytes back in the midst of the wait. A ring that is
     // to take less than it could (`Ring::cap`) has its oldest bytes in the lane when it is full: a page that is read there
     // is none that is free.
-    let forever = is_limited && !ch.is_fifo();
-    handback::hand_back(me, ch, fd, forever, Reason::Readiness);
+    if is_limited {
+        policy::open_later(ch, Reason::Readiness);
+    }
+    handback::hand_back(me, ch, fd, false, Reason::Readiness);
     true
 }
 

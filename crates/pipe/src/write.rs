@@ -82,7 +82,7 @@ fn goes(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, (most, now): (u6
             if w.done > 0 {
                 return Step::Done(w.done as Ret);
             }
-            if !handback::hand_back(me, ch, fd, true, Reason::Address) {
+            if !handback::hand_back(me, ch, fd, false, Reason::Address) {
                 return Step::Native;
             }
             continue;

@@ -51,10 +51,10 @@ fn what_a_wait_has_learned_counts() {
             let until = clock::now() + (1 << 40);
             let dear = &p.d.header().noyield_until;
             dear.iter().for_each(|d| d.store(until, Relaxed));
-            assert!(wait::apart(&p.me(), &k) > 0);
+            assert!(wait::apart(&p.me(), p.ch, &k) > 0);
             assert_eq!(k.yields_from.load(Relaxed), until);
             dear.iter().for_each(|d| d.store(1, Relaxed));
-            wait::apart(&p.me(), &k);
+            wait::apart(&p.me(), p.ch, &k);
             assert_eq!(k.yields_from.load(Relaxed), until, "not sooner");
         });
     });
@@ -84,18 +84,21 @@ fn a_real_time_thread_goes_on_before_others() {
     std::thread::scope(|s| {
         s.spawn(|| {
             if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                assert_eq!(wait::apart(&p.me(), &place()), 0, "on several CPUs");
+                assert_eq!(wait::apart(&p.me(), p.ch, &place()), 0, "on several CPUs");
             }
             bind(clock::now_cpu().1);
             // Told anew, also of a process that began on several.
-            assert!(wait::apart(&p.me(), &place()) > 0, "on one");
+            assert!(wait::apart(&p.me(), p.ch, &place()) > 0, "on one");
             assert_eq!(class(libc::SCHED_BATCH), 0);
-            assert!(wait::apart(&p.me(), &place()) > 0, "as a batch");
+            assert!(wait::apart(&p.me(), p.ch, &place()) > 0, "as a batch");
+            p.ch.facts.0.left.store(1000, Relaxed);
+            assert_eq!(wait::apart(&p.me(), p.ch, &place()), 0, "to who splices");
+            p.ch.facts.0.left.store(0, Relaxed);
             if class(libc::SCHED_FIFO) != 0 {
                 println!("skipped: this user has no real-time priorities");
                 return;
             }
-            assert_eq!(wait::apart(&p.me(), &place()), 0, "in real time");
+            assert_eq!(wait::apart(&p.me(), p.ch, &place()), 0, "in real time");
         });
     });
 }

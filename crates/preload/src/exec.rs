@@ -12,7 +12,7 @@ use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
-use byway_pipe::{Caller, fifo, fifo_opens, handback, peer, policy, spiller, tcp};
+use byway_pipe::{Caller, fifo, fifo_opens, handback, pass_through, peer, policy, spiller, tcp};
 use byway_sys::file::each_fd;
 use byway_sys::{file, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -205,16 +205,24 @@ fn take_back() {
     r.pid.store(0, Relaxed);
 }
 
-/// In what `suspend` tells: a call at the unmatched end that writes to the slot.
+/// In what `suspend` tells: a call at the unmatched end that writes to the slot; one that passes through.
 const UNMATCHED: usize = 1 << 16;
+const PASSES: usize = 1 << 17;
 
 /// The channel in `slot` may be opened again.
 pub fn resume(slot: usize) {
     if slot & UNMATCHED != 0 {
         return unmatched::leaves(slot & !UNMATCHED);
     }
-    if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, slot)) {
+    let Some(d) = attach::domain() else { return };
+    if slot & PASSES != 0 {
+        return pass_through::ends(d, tls::get().tid.get());
+    }
+    if let Some(ch) = Channel::at(d, slot) {
         ch.facts.0.pending.fetch_sub(1, Relaxed);
+        if !policy::outweighs(ch) {
+            pass_through::begins(ch);
+        }
     }
 }
 
@@ -223,9 +231,10 @@ pub fn resume(slot: usize) {
 ///
 /// The tail does not count that call, so nobody may open the channel meanwhile.
 pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
-    let (Some(mut end), Some(me)) = (fdtable::endpoint(fd), io::me()) else {
+    let Some(mut end) = fdtable::endpoint(fd) else {
         return;
     };
+    let Some(me) = io::me() else { return };
     if let Some(i) = end.unmatched() {
         match unmatched::enters(i) {
             true => each(i | UNMATCHED),
@@ -239,10 +248,19 @@ pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
         if ch.is_tcp() && end.writes == Some(slot) {
             tcp::hurries(ch, fd);
         }
-        let calls = ch.facts.0.left.fetch_add(1, Relaxed).saturating_add(1);
-        if ch.forever() || !policy::may_return(&ch.writer, calls) {
+        if pass_through::enters(&me, ch) {
+            each(slot | PASSES);
+            continue;
+        }
+        ch.facts.0.left.fetch_add(1, Relaxed);
+        let outweighs = policy::outweighs(ch);
+        // A connection has its end near, a pipe may have other traffic one day.
+        if ch.forever() || !outweighs && ch.is_socket() {
             gives_up(&me, fd, slot, why, false);
             continue;
+        }
+        if !outweighs {
+            policy::open_later(ch, why);
         }
         if ch.facts.0.why.swap(why as u8, Relaxed) != why as u8 {
             ch.blame(process::name());

@@ -313,7 +313,7 @@ fn remember_quiet(f: &Frame, me: &Caller, ch: &Channel) {
     // ORDER: for the same: what belongs to the entry comes after it.
     compiler_fence(SeqCst);
     q.number.set(biased_lock::number(me, ch));
-    q.apart.set(if writes { wait::apart(me, k) } else { 0 });
+    q.apart.set(if writes { wait::apart(me, ch, k) } else { 0 });
     q.t.set(ch.tail_address().as_ptr() as usize);
     q.slot.set(&raw const *k as usize);
     // ORDER: for the same: all of it before `fd`.

@@ -296,7 +296,7 @@ fn carries(
     let [set, _, fd, ..] = f.args;
     let [reads, writes] = [false, true].map(|writes| fdtable::fits(fd, writes));
     let reads = reads || end.unmatched().is_some();
-    if !matches!(op, ADD | MOD) || (reads && writes) || !access::allowed(at, 12, false) {
+    if !matches!(op, ADD | MOD) || !access::allowed(at, 12, false) {
         return None;
     }
     // SAFETY: asked for; struct epoll_event is events and data, without a gap.
@@ -308,7 +308,12 @@ fn carries(
     };
     let (me, i) = listed?;
     let mut list = lock(&me, i).filter(|l| l.numbers.has(set))?;
-    // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked.
+    // LINUX pipe_poll: a write end is never readable, and a read end never writable, whatever is asked. A FIFO that is open
+    // for both is told of as that end which is asked about, if it is one.
+    let [asks_in, asks_out] =
+        [asked::IN, asked::OUT].map(|can| events & u32::from(can as u16) != 0);
+    let is_both = reads && writes && asks_in && asks_out;
+    let reads = reads && (asks_in || !writes);
     let can = if reads { asked::IN } else { asked::OUT };
     let mut e = Entry::of(fd, end, events, can, data);
     let was = list.place(fd).map(|k| {
@@ -318,7 +323,7 @@ fn carries(
     list.judge(&me, &mut e, was);
     let was = was.map(|(e, _)| e);
     let fits = fd < fdtable::FDS && list.has_memory();
-    if !is_known(&me, &e) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
+    if is_both || !is_known(&me, &e) || !fits || was.is_none() && op == MOD || !lists(i, &e) {
         return None;
     }
     let mut k = list.add(e);

@@ -65,7 +65,8 @@ pub fn begin(f: &mut Frame) -> u32 {
 /// `None`: it is the kernel's, for the moment of the call.
 fn ends_of(f: &mut Frame) -> Option<Ends<'static>> {
     let [inlet, inlet_at, outlet, outlet_at, want, flags] = f.args;
-    if inlet_at != 0 || outlet_at != 0 || flags as u32 as usize & !FLAGS != 0 || want == 0 {
+    let is_odd = outlet_at != 0 || flags as u32 as usize & !FLAGS != 0 || want == 0;
+    if fdtable::is_plain(inlet) || inlet_at != 0 || is_odd {
         return None;
     }
     let me = io::me()?;

@@ -11,7 +11,8 @@
 //! (wait.rs).
 use super::dear_until;
 use crate::Caller;
-use crate::policy::per_us;
+use crate::channel::Channel;
+use crate::policy::{self, per_us};
 use byway_mem::layout::ThreadSlot;
 use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::Relaxed;
@@ -32,11 +33,12 @@ pub const CALM: u32 = 64;
 /// A rest is no more often twice as long.
 pub const DOUBLED: u32 = LONGEST - REST;
 
-/// Cycles from one to the next; 0: none is made, for there is more than one CPU, or the thread is a real-time one,
-/// which the kernel lets go on before all others of its priority: a yield would put it behind them. Asked anew each
-/// time, seldom enough: both may change.
-pub fn apart(me: &Caller, k: &ThreadSlot) -> u32 {
-    if process::allowed_cpus() > 1 || !process::is_time_shared() {
+/// Cycles from one to the next; 0: none is made. So it is where calls move the bytes of `ch` themselves, for what such a
+/// reader takes pays in long runs; where there is more than one CPU; and of a real-time thread, which the kernel lets go on
+/// before all others of its priority: a yield would put it behind them. Asked anew each time, seldom enough: all may change.
+pub fn apart(me: &Caller, ch: &Channel, k: &ThreadSlot) -> u32 {
+    let is_moved = !policy::outweighs(ch);
+    if is_moved || process::allowed_cpus() > 1 || !process::is_time_shared() {
         return 0;
     }
     // Where another wait's yield was dear, one of ours would be.
