@@ -26,7 +26,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 33;
+pub const VERSION: u32 = 34;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -407,6 +407,9 @@ pub struct ThreadSlot {
     /// Its yields since one came back late, and how often such a one came soon after another.
     pub calm: AtomicU32,
     pub late: AtomicU32,
+    /// Cycles from one of them to the next, and when that was asked.
+    pub apart: AtomicU32,
+    pub asked: AtomicU64,
 }
 
 /// What an exec leaves behind for the image that follows under the same pid.

@@ -54,6 +54,7 @@ pub fn claim_slot(me: &Caller) -> bool {
         k.yields_from.store(0, Relaxed);
         k.calm.store(0, Relaxed);
         k.late.store(0, Relaxed);
+        k.asked.store(0, Relaxed);
     }
     ours
 }

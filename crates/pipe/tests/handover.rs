@@ -18,6 +18,8 @@ fn place() -> ThreadSlot {
         yields_from: AtomicU64::new(0),
         calm: AtomicU32::new(0),
         late: AtomicU32::new(0),
+        apart: AtomicU32::new(0),
+        asked: AtomicU64::new(0),
     }
 }
 

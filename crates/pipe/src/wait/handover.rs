@@ -19,6 +19,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// From one to the next.
 const APART_US: u64 = 50;
+/// Whether there are any is asked so seldom: a thread that writes to several pipes in turn would ask at each write.
+const ASKED_US: u64 = 10_000;
 /// Longer than so many times that is late.
 pub const LATE: u64 = 8;
 /// No more for so many times as long, as a shift: at first.
@@ -35,16 +37,25 @@ pub const DOUBLED: u32 = LONGEST - REST;
 
 /// Cycles from one to the next; 0: none is made. So it is where calls move the bytes of `ch` themselves, for what such a
 /// reader takes pays in long runs; where there is more than one CPU; and of a real-time thread, which the kernel lets go on
-/// before all others of its priority: a yield would put it behind them. Asked anew each time, seldom enough: all may change.
+/// before all others of its priority: a yield would put it behind them. The last two may change, and are two calls.
 pub fn apart(me: &Caller, ch: &Channel, k: &ThreadSlot) -> u32 {
-    let is_moved = !policy::outweighs(ch);
-    if is_moved || process::allowed_cpus() > 1 || !process::is_time_shared() {
+    if !policy::outweighs(ch) {
         return 0;
     }
-    // Where another wait's yield was dear, one of ours would be.
-    let until = dear_until(me, clock::now_cpu().1).load(Relaxed);
-    k.yields_from.fetch_max(until, Relaxed);
-    (APART_US * per_us(me)) as u32
+    let now = clock::now();
+    if now.wrapping_sub(k.asked.load(Relaxed)) > ASKED_US * per_us(me) {
+        k.asked.store(now, Relaxed);
+        let yields = process::allowed_cpus() == 1 && process::is_time_shared();
+        let apart = if yields { APART_US * per_us(me) } else { 0 };
+        k.apart.store(apart as u32, Relaxed);
+    }
+    let apart = k.apart.load(Relaxed);
+    if apart != 0 {
+        // Where another wait's yield was dear, one of ours would be.
+        let until = dear_until(me, clock::now_cpu().1).load(Relaxed);
+        k.yields_from.fetch_max(until, Relaxed);
+    }
+    apart
 }
 
 /// After a write that may have woken a reader, by the thread whose place is `k`.
