@@ -71,7 +71,7 @@ pub const ROWS: &[Row] = &[
         TakesMemory, "the kernel's own; buffers are looked at again"),
     row(&[(POLL, "poll"), (PPOLL, "ppoll")], ALWAYS,
         "without a time to wait, or with something ready: answered from the channel; for no event (hang-up and error alone; every Rust program's \
-         start) the kernel's own; else the kernel's own call waits, and what comes is told by the pipe itself. More than 128 to read from: \
+         start) the kernel's own; else the kernel's own call waits, and what comes is told by the pipe itself. More than 32 to read from, or 8 that only wake it: \
          handed back for good"),
     row(&[(SELECT, "select"), (PSELECT6, "pselect6")], ALWAYS, "as poll, of descriptors below 1024"),
     row(&[(EPOLL_CREATE, "epoll_create"), (EPOLL_CREATE1, "epoll_create1")], ALWAYS, "the kernel's own; the set is known from then on"),

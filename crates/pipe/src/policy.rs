@@ -32,6 +32,8 @@ const HOT_BYTES: u64 = 64 * 1024;
 const HOT_OPS: u64 = 16;
 /// Writes in a row by one thread after which it holds the bias: a barrier takes as long as some hundred of them.
 const ALONE: u32 = 1024;
+/// Writes that it takes at least to open a channel again whose ring brought nothing.
+const LEAST_LEFT: u32 = 1 << 10;
 /// Wake-ups in a row after which a ring is left, or waits of a set.
 pub const IN_VAIN: u32 = 64;
 /// A socket's ring that brought nothing is left for good where its wake-ups came as close as this, us: then a connection is
@@ -244,8 +246,13 @@ fn is_close(me: &Caller, from: u64) -> bool {
 pub fn open_later(ch: &Channel, why: Reason) {
     let worth = &ch.writer.0.worth;
     let more = worth.load(Relaxed).saturating_mul(4);
-    worth.store(more.clamp(1 << 10, 1 << 20), Relaxed);
+    worth.store(more.clamp(LEAST_LEFT, 1 << 20), Relaxed);
     ch.facts.0.why.store(why as u8, Relaxed);
+}
+
+/// Whether it had a ring that brought nothing, and none that did since.
+pub fn was_left(ch: &Channel) -> bool {
+    ch.writer.0.worth.load(Relaxed) >= LEAST_LEFT
 }
 
 /// Whether what makes one channel worth its ring makes another one, to which its bytes go, worth one too.

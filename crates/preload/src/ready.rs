@@ -97,12 +97,18 @@ pub fn has_writer(me: &Caller, fd: usize) -> bool {
 
 /// The caller, and the channel behind `fd` and its slot, if it is carried. A cold end stays cold.
 pub fn channel(fd: usize) -> Option<(Caller, &'static Channel, usize)> {
+    let me = io::me()?;
+    let (ch, slot) = channel_by(&me, fd)?;
+    Some((me, ch, slot))
+}
+
+/// The same, where the caller is known.
+pub fn channel_by(me: &Caller, fd: usize) -> Option<(&'static Channel, usize)> {
     if cold::stays(fd) {
         return None;
     }
     let i = fdtable::channel(fd)?;
-    let me = io::me()?;
-    Some((me, Channel::at(me.domain, i)?, i))
+    Some((Channel::at(me.domain, i)?, i))
 }
 
 /// Whether call `f`, a poll or select, waits where nothing is ready; `None`: the kernel would refuse it.
@@ -258,7 +264,7 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
         let (fd, events, shown, asks) = read(k);
         let mut now = shown;
         let asked = asks && shown & POLLNVAL == 0;
-        if let Some((me, ch, _)) = asked.then(|| channel(fd)).flatten()
+        if let Some((ch, _)) = asked.then(|| channel_by(&me, fd)).flatten()
             && !(k == first && closed.is_some_and(|(c, was)| is(c, ch) && was.holds(&me, ch)))
         {
             // LINUX unix_poll: a socket at its end can be read; so what the kernel says of one is true at any time.
@@ -317,6 +323,7 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
         }
     }
     let mut ours: [Set; 2] = [[0; FDS / 64]; 2];
+    let me = io::me()?;
     let mut ready = 0;
     let mut any = false;
     for fd in 0..n {
@@ -325,7 +332,7 @@ fn selects(n: i32, sets: [usize; 3], waits: Waits) -> Option<Ret> {
         if wants == [false; 2] || is_kernels(fd) {
             continue;
         }
-        let Some((me, ch, _)) = channel(fd) else {
+        let Some((ch, _)) = channel_by(&me, fd) else {
             // Of one that does not know its other end yet the kernel tells all.
             any |= fdtable::unmatched(fd).is_some();
             continue;

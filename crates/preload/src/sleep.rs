@@ -10,18 +10,25 @@
 use crate::entry::{DONE, Frame, RUN};
 use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
 use byway_mem::layout::CHANNELS_MOST;
-use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::read::Armed;
 use byway_pipe::ready::{Sight, arm, arm_writer, disarm};
 use byway_pipe::wait::{Came, Readers};
+use byway_pipe::{Caller, policy};
 use byway_sys::signal::Enders;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// In `Frame::kind`.
 pub const SLEEP: usize = 22;
-/// So many readers are armed for one call.
-const MOST: usize = 128;
+/// So many readers are armed for one call. With more of them the kernel's own poll takes less.
+const MOST: usize = 32;
+/// So many pipes are armed by calls that name no ring, though there were some: too many. One of fewer than `FEW` costs little.
+const IN_VAIN: u32 = 512;
+const FEW: usize = 8;
+/// How many they are by now; of each call that which wakes it does not count.
+#[unsafe(link_section = ".data")]
+static ARMED_IN_VAIN: AtomicU32 = AtomicU32::new(0);
 /// Their slots, which are remembered where other calls have their buffers.
 type Slots = [u16; MOST];
 /// In a slot: that which an unmatched socket writes to.
@@ -36,7 +43,7 @@ pub enum Begun {
     Ready,
     /// A handler has ended it.
     Ended,
-    /// More than can be armed, or arguments that the kernel refuses.
+    /// More than can be armed, or too many in vain, or arguments that the kernel refuses.
     No,
 }
 
@@ -52,16 +59,17 @@ pub fn begin(f: &mut Frame) -> Begun {
         slots: [0; MOST],
         n: 0,
         has_cold: false,
+        rings: Rings::Unknown,
     };
     let mut begun = Begun::Waits(RUN);
-    let may_spin = io::me().is_some_and(|me| ready::may_spin(f, &me));
-    let only = only_reader(f).filter(|_| may_spin);
+    let Some(me) = io::me() else { return begun };
+    let only = only_reader(f).filter(|_| ready::may_spin(f, &me));
     let known = asked::each(f, |fd, events| {
         if ready::is_kernels(fd) {
             list.has_cold |= udp::is_cold(fd);
             return true;
         }
-        if let Some((me, ch, slot)) = ready::channel(fd) {
+        if let Some((ch, slot)) = ready::channel_by(&me, fd) {
             begun = list.add(&me, ch, slot as u16, fd, events, only == Some(fd));
         } else if let Some(slot) = fdtable::unmatched(fd) {
             begun = list.add_unmatched(slot as u16, fd);
@@ -69,6 +77,10 @@ pub fn begin(f: &mut Frame) -> Begun {
         matches!(begun, Begun::Waits(_))
     });
     match begun {
+        Begun::Waits(_) if known && list.is_in_vain() => {
+            list.disarm();
+            return Begun::No;
+        }
         Begun::Waits(_) if known && (list.n > 0 || list.has_cold) => {
             // SAFETY: both are integers without padding, and the one is as long as the other at least.
             unsafe { (&raw mut f.iov).cast::<Slots>().write(list.slots) };
@@ -102,6 +114,7 @@ pub fn end(f: &mut Frame) -> u32 {
         slots,
         n: f.vectors,
         has_cold: false,
+        rings: Rings::Unknown,
     }
     .disarm();
     DONE
@@ -154,6 +167,17 @@ struct List {
     n: usize,
     /// A UDP socket without an inbox is among what it waits for.
     has_cold: bool,
+    rings: Rings,
+}
+
+/// What those channels have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rings {
+    /// None yet.
+    Unknown,
+    /// None any more: one at least was left.
+    Left,
+    Some,
 }
 
 impl List {
@@ -185,6 +209,11 @@ impl List {
                 Sight::Armed => {
                     self.slots[self.n] = slot;
                     self.n += 1;
+                    if !ch.tail().closed() {
+                        self.rings = Rings::Some;
+                    } else if policy::was_left(ch) && self.rings == Rings::Unknown {
+                        self.rings = Rings::Left;
+                    }
                 }
                 Sight::Bytes => return Begun::Ready,
                 Sight::Kernels => {}
@@ -212,6 +241,18 @@ impl List {
         self.slots[self.n] = slot | UNMATCHED;
         self.n += 1;
         Begun::Waits(RUN)
+    }
+
+    /// Whether it is one call too many for nothing.
+    fn is_in_vain(&self) -> bool {
+        let others = match self.rings {
+            _ if self.n < FEW => return false,
+            Rings::Left => ARMED_IN_VAIN.load(Relaxed) + self.n as u32 - 1,
+            Rings::Some => 0,
+            Rings::Unknown => return false,
+        };
+        ARMED_IN_VAIN.store(others % IN_VAIN, Relaxed);
+        others >= IN_VAIN
     }
 
     fn disarm(&self) {
