@@ -279,9 +279,13 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                     found = read::found_empty(ch, fd, m, before);
                 }
                 lock::release(me, ch, h.position());
-                if matches!(found, Drained::UnderWay) {
-                    tcp::awaits(me, ch, fd);
-                    continue;
+                match found {
+                    Drained::Empty => continue,
+                    Drained::UnderWay => {
+                        tcp::awaits(me, ch, fd);
+                        continue;
+                    }
+                    _ => {}
                 }
             }
             drop(held);
