@@ -83,7 +83,7 @@ pub const ROWS: &[Row] = &[
         "as poll. With several threads in one set at a time, by level and by edge: a pipe that they find bytes in is handed back for some time"),
     row(&[(DUP, "dup")], BY_FIRST, "the kernel's own; the channel follows, and so does an epoll set, up to four numbers"),
     row(&[(SPLICE, "splice")], ALWAYS,
-        "from a pipe into another, or to /dev/null: carried (not of a FIFO); else handed back until it returns; where that is most of what is done with it, for four times as many writes each time"),
+        "from a pipe into another, or to /dev/null: carried (not of a FIFO); else handed back until it returns; where that is most of what is done with it, for 4 to 16 times as many writes each time"),
     row(&[(TEE, "tee")], HandsBack(&[0, 1], Reason::Splice), "as splice from a file"),
     row(&[(SENDFILE, "sendfile")], ALWAYS,
         "from a regular file to a socket, of up to 32 KiB: carried; else handed back until it returns; where that is most of what is done with it, for good"),

@@ -7,7 +7,7 @@
 //! | `Open` | `Closed` | `closes`: the ring's bytes are in the lane (handback.rs) |
 //! | `Open` | `Spilling` | `closes_for`: a spiller is to write the rest (spiller.rs) |
 //! | `Spilling` | `Closed` | the spiller, or who finds it dead, drops the lock |
-//! | `Closed` | `PassThrough` | `passes_through`: its ring brought nothing (pass_through.rs) |
+//! | `Closed` | `PassThrough` | `passes_through`: its ring brought nothing, or other calls move its bytes (pass_through.rs) |
 //! | `PassThrough` | `Closed` | `counts_again`: an opener asks for it |
 //! | any | `Kernels` | `keep_closed`, once it is closed and nobody has the lock |
 //!

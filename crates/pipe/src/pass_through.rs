@@ -7,7 +7,7 @@
 //! A channel that is the kernel's counts in the tail who is in a call on it, so that nobody opens it under one who
 //! sleeps there. Where its ring brought nothing (`policy::on_wake`) each call meets cold caches, and the tail's line
 //! comes from the other CPU. So the tail says PASS_THROUGH there, and a thread says in its own line that it is in a
-//! call.
+//! call. So it is where calls such as splice(2) move the bytes themselves (`enters`, ADR 47), and mark nothing then.
 //!
 //! Invariant: PASS_THROUGH is set only where the channel is closed and nobody has the writers' lock, and only who takes
 //! it away, or later, opens it; nobody opens a channel on which a living thread is in a pass-through call. A thread is

@@ -260,6 +260,7 @@ pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
             continue;
         }
         if !outweighs {
+            // Beside what the hand-back of an open one does: sixteen times as many writes then.
             policy::open_later(ch, why);
         }
         if ch.facts.0.why.swap(why as u8, Relaxed) != why as u8 {

@@ -5,7 +5,8 @@
 //!   --> the caller's own call: what comes is told by the kernel lane --> end: what was armed is disarmed
 //! ```
 //! Invariant: while that call sleeps, what the kernel says of each pipe that it names is true of the channel: the channel is the kernel's, or
-//! its next byte or room comes by the kernel lane. So its answer is the caller's.
+//! its next byte or room comes by the kernel lane. So its answer is the caller's. A call that names too many, or many in vain,
+//! arms none: its pipes are handed back for good (ADR 48).
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
 use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
@@ -59,7 +60,6 @@ pub fn begin(f: &mut Frame) -> Begun {
         slots: [0; MOST],
         n: 0,
         has_cold: false,
-        rings: Rings::Unknown,
     };
     let mut begun = Begun::Waits(RUN);
     let Some(me) = io::me() else { return begun };
@@ -77,7 +77,7 @@ pub fn begin(f: &mut Frame) -> Begun {
         matches!(begun, Begun::Waits(_))
     });
     match begun {
-        Begun::Waits(_) if known && list.is_in_vain() => {
+        Begun::Waits(_) if known && list.is_in_vain(&me) => {
             list.disarm();
             return Begun::No;
         }
@@ -114,7 +114,6 @@ pub fn end(f: &mut Frame) -> u32 {
         slots,
         n: f.vectors,
         has_cold: false,
-        rings: Rings::Unknown,
     }
     .disarm();
     DONE
@@ -167,17 +166,6 @@ struct List {
     n: usize,
     /// A UDP socket without an inbox is among what it waits for.
     has_cold: bool,
-    rings: Rings,
-}
-
-/// What those channels have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rings {
-    /// None yet.
-    Unknown,
-    /// None any more: one at least was left.
-    Left,
-    Some,
 }
 
 impl List {
@@ -209,11 +197,6 @@ impl List {
                 Sight::Armed => {
                     self.slots[self.n] = slot;
                     self.n += 1;
-                    if !ch.tail().closed() {
-                        self.rings = Rings::Some;
-                    } else if policy::was_left(ch) && self.rings == Rings::Unknown {
-                        self.rings = Rings::Left;
-                    }
                 }
                 Sight::Bytes => return Begun::Ready,
                 Sight::Kernels => {}
@@ -243,13 +226,21 @@ impl List {
         Begun::Waits(RUN)
     }
 
+    /// Those that are matched: the other slots are none of a channel's.
+    fn channels(&self, me: &Caller) -> impl Iterator<Item = &'static Channel> {
+        let slots = self.slots[..self.n].iter().copied();
+        slots.filter_map(|slot| Channel::at(me.domain, slot as usize))
+    }
+
     /// Whether it is one call too many for nothing.
-    fn is_in_vain(&self) -> bool {
-        let others = match self.rings {
-            _ if self.n < FEW => return false,
-            Rings::Left => ARMED_IN_VAIN.load(Relaxed) + self.n as u32 - 1,
-            Rings::Some => 0,
-            Rings::Unknown => return false,
+    fn is_in_vain(&self, me: &Caller) -> bool {
+        if self.n < FEW {
+            return false;
+        }
+        let others = match self.channels(me).any(|ch| !ch.tail().closed()) {
+            true => 0,
+            false if !self.channels(me).any(policy::was_left) => return false,
+            false => ARMED_IN_VAIN.load(Relaxed) + self.n as u32 - 1,
         };
         ARMED_IN_VAIN.store(others % IN_VAIN, Relaxed);
         others >= IN_VAIN

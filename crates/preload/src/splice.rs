@@ -65,8 +65,8 @@ pub fn begin(f: &mut Frame) -> u32 {
 /// `None`: it is the kernel's, for the moment of the call.
 fn ends_of(f: &mut Frame) -> Option<Ends<'static>> {
     let [inlet, inlet_at, outlet, outlet_at, want, flags] = f.args;
-    let is_odd = outlet_at != 0 || flags as u32 as usize & !FLAGS != 0 || want == 0;
-    if fdtable::is_plain(inlet) || inlet_at != 0 || is_odd {
+    let is_whole = [inlet_at, outlet_at] == [0; 2] && want != 0;
+    if fdtable::is_plain(inlet) || !is_whole || flags as u32 as usize & !FLAGS != 0 {
         return None;
     }
     let me = io::me()?;
