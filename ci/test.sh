@@ -23,10 +23,8 @@ step cargo test --profile tests --workspace --quiet
 step cargo test --profile tests --package byway --features tokio --doc --quiet
 step cargo test --profile tests --package byway --features tokio --test tokio --quiet
 [ "$(cargo run --profile tests --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
-# The allocator again: killed at each of its steps, and with the compiler's checks of arithmetic.
+# The allocator again: killed at each of its steps.
 step cargo test --profile tests --package byway-mem --features crash --quiet
-step cargo test --package byway-mem --features crash --quiet
-step cargo test --package byway-pipe --quiet
 step ci/loom.sh
 step ci/miri.sh
 if wait $aside; then step cat "$model"; else cat "$model"; exit 1; fi

@@ -44,11 +44,13 @@ fn build() -> String {
 
 /// Builds the crate of `manifest`, and returns where its library is.
 ///
-/// Always as a release: a debug build of it wants the unwinder, which it does not have. In a folder of its own: the
-/// Cargo that called this has the usual one locked.
+/// Always as a release: a debug build of it wants the unwinder, which it does not have. In a folder of its own, for the
+/// Cargo that called this has the usual one locked; beside those of all profiles, which have it from there.
 fn built(manifest: &Path) -> PathBuf {
     let variable = |name| env::var_os(name).unwrap_or_else(|| panic!("Cargo sets {name}"));
-    let folder = PathBuf::from(variable("OUT_DIR")).join("preload");
+    // OUT_DIR is <profile>/build/<this crate>/out.
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let folder = out.ancestors().nth(4).unwrap_or(&out).join("library");
     let target = variable("TARGET");
     let done = Command::new(variable("CARGO"))
         .args(["build", "--release", "--quiet", "--manifest-path"])
