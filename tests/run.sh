@@ -437,6 +437,34 @@ for i in range(3000):
     x = bytes([i % 256]) * (i % 5000); a.send_bytes(x); assert a.recv_bytes() == x
 p.join(); print(p.exitcode)' >out; is "multiprocessing.Pipe" "$(cat out)" 0
 has "multiprocessing.Pipe" "$(cat explained)" "socket: python3 -> python3"; has "multiprocessing.Pipe" "$(cat explained)" "bytes carried"
+# An end that asks, and then writes no more, has its answer by the ring.
+cat >half.py <<'END'
+import os, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("half"); listener.listen()
+if not os.fork():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("half")
+    s.sendall(b"all of it")
+    s.shutdown(socket.SHUT_WR)
+    try:
+        s.send(b"more")
+    except BrokenPipeError:
+        had = b""
+        while part := s.recv(700):
+            had += part
+        os._exit(had != b"".join(bytes([i % 251]) * 1000 for i in range(4000)))
+    os._exit(2)
+s, _ = listener.accept()
+assert s.recv(100) == b"all of it" and s.recv(100) == b""
+for i in range(4000):
+    s.sendall(bytes([i % 251]) * 1000)
+s.close(); os.remove("half")
+print(os.wait()[1])
+END
+is "an end that writes no more, plain" "$(python3 half.py)" 0
+"$byway" run --private --explain-to explained -- python3 half.py >out; is "an end that writes no more" "$(cat out)" 0
+has "an end that writes no more" "$(cat explained)" "bytes carried"
 
 is "nothing left" "$(find /dev/shm -path "*byway-$(id -u)/*")" ""
 echo "run: $passed passed, $failed failed"

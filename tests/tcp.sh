@@ -37,6 +37,23 @@ check "127.0.0.1" 1 "${asks[@]}" 127.0.0.1
 own=$(hostname -I 2>/dev/null | cut -d' ' -f1)
 [ -z "$own" ] || check "the host's own address" 1 "${asks[@]}" "$own"
 check "--forbid tcp" 0 "$B" run --explain --forbid tcp -- /usr/bin/python3 "$T/asks.py" 127.0.0.1
+# Where many came and went, one that stays is carried all the same, once they are fewer.
+cat >"$T/brief.py" <<'P'
+import socket, sys, time
+listener = socket.create_server(("127.0.0.1", 0))
+for i in range(500):
+    one, (other, _) = socket.create_connection(listener.getsockname()), listener.accept()
+    one.sendall(b"part")
+    assert other.recv(4) == b"part"
+    one.close()
+    other.close()
+time.sleep(0.1)
+one, (other, _) = socket.create_connection(listener.getsockname()), listener.accept()
+for i in range(2000):
+    one.sendall(bytes([i % 251]) * 500)
+    assert other.recv(500, socket.MSG_WAITALL) == bytes([i % 251]) * 500
+P
+check "one that stays, after many that were brief" 1 "$B" run --explain -- /usr/bin/python3 "$T/brief.py"
 # Each connection is busy for a while, and the slots of those that are gone are free again: 9,000 need more than there are.
 cat >"$T/many.py" <<'P'
 import socket

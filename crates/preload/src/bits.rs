@@ -43,6 +43,15 @@ pub fn each(does: impl Fn(usize)) {
     );
 }
 
+/// Whether `fd` has any note.
+pub fn any(fd: usize) -> bool {
+    let fd = fd as u32 as usize;
+    let noted = |line: &Line| line.0.iter().fold(0, |all, w| all | w.load(Relaxed));
+    used()
+        .get(fd / 64)
+        .is_some_and(|line| noted(line) & 1 << (fd % 64) != 0)
+}
+
 /// One kind of note: the descriptors that have it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Bits {

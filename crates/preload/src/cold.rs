@@ -9,12 +9,14 @@
 //! on it: the channel could not count that one. An end that cannot wait for this has none for good.
 //! Not here: what becomes of it then.
 use crate::bits::Bits;
+use crate::brief::{self, From};
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
-use crate::{attach, fdtable, give_up, io, message, udp, unmatched, watched};
+use crate::{attach, exec, fdtable, give_up, io, message, udp, unmatched, watched};
 use byway_mem::registry;
 use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::lock::Patience;
+use byway_pipe::reason::Reason;
 use byway_pipe::{birth, peer, tcp};
 use byway_sys::syscall::nr;
 use byway_sys::{file, process, socket};
@@ -26,11 +28,16 @@ pub const CALL: usize = 30;
 /// So many calls run before an end has a channel.
 const FEW: u32 = 64;
 
-/// In a cold end's entry: the calls under way, those that were made, and which of the ends that had the number this is.
+/// In a cold end's entry: the calls under way, those that were made, which of the ends that had the number this is, whether it
+/// writes no more, and whether accept(2) made it.
 const UNDER_WAY: u32 = 1 << COLD_FROM;
 const MADE: u32 = UNDER_WAY << 4;
 const WHICH: u32 = MADE << 7;
+const SHUT: u32 = WHICH << 2;
+const ACCEPTED: u32 = SHUT << 1;
 const MOST: u32 = 15;
+/// So many ends differ in `which`.
+const WHICHES: u32 = SHUT / WHICH;
 
 fn under_way(e: u32) -> u32 {
     (e / UNDER_WAY) & MOST
@@ -39,17 +46,25 @@ fn made(e: u32) -> u32 {
     (e / MADE) & 127
 }
 fn which(e: u32) -> u32 {
-    (e / WHICH) & 15
+    (e / WHICH) & (WHICHES - 1)
 }
 
 /// The cold ends of this process.
 const ENDS: Bits = Bits::Cold;
 
+fn from(e: u32) -> From {
+    match e & ACCEPTED {
+        0 => From::Connect,
+        _ => From::Accept,
+    }
+}
+
 /// `fd` is one from now on.
-pub fn begins(fd: usize) {
+pub fn begins(fd: usize, from: From) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let which = COUNT.fetch_add(1, Relaxed) & 15;
-    fdtable::change(fd, |_| Some(COLD + which * WHICH));
+    let which = COUNT.fetch_add(1, Relaxed) & (WHICHES - 1);
+    let accepted = if from == From::Accept { ACCEPTED } else { 0 };
+    fdtable::change(fd, |_| Some(COLD + which * WHICH + accepted));
     ENDS.add(fd);
 }
 
@@ -85,7 +100,25 @@ pub fn stays(fd: usize) -> bool {
 
 /// `fd` is about to be closed.
 pub fn closes(fd: usize) {
-    ENDS.take(fd);
+    let e = fdtable::entry(fd);
+    if ENDS.take(fd) && fdtable::is_cold(e) && !udp::is_born(fd) {
+        brief::was(from(e));
+    }
+}
+
+/// shutdown(2) of `fd`, of what it reads, if it `reads` no more, else of what it writes alone. False: that is no cold end of a
+/// connection.
+pub fn shuts(fd: usize, reads: bool) -> bool {
+    let is_end = |e| fdtable::is_cold(e) && !udp::is_born(fd);
+    if reads {
+        // An end that gets its channel at this moment finds that it is none.
+        let goes = |e| is_end(e).then_some(fdtable::unmatched_entry(None));
+        return fdtable::change(fd, goes).is_some() && {
+            ENDS.take(fd);
+            true
+        };
+    }
+    fdtable::change(fd, |e| is_end(e).then_some(e | SHUT)).is_some()
 }
 
 /// The thread that gives an end its channel.
@@ -148,7 +181,13 @@ fn goes_warm(fd: usize) {
     };
     unmatched::is_alone(fd);
     message::uses();
-    if slot.is_none() || !goes(fd, slot) {
+    let was = slot.and_then(|_| goes(fd, slot));
+    if let Some(e) = was {
+        brief::stays(from(e));
+        if e & SHUT != 0 {
+            exec::hands_back(fd, slot, Reason::Cold);
+        }
+    } else {
         // Another thread is in a call that nobody could count.
         goes(fd, None);
         unmatched::is_shared(fd);
@@ -196,11 +235,11 @@ fn kind(fd: usize) -> Option<Holders> {
     }
 }
 
-/// The cold end `fd` gets the channel in slot `i`, or none for good. False: a call is under way.
-fn goes(fd: usize, i: Option<usize>) -> bool {
+/// The cold end `fd` gets the channel in slot `i`, or none for good: what its entry was. `None`: a call is under way.
+fn goes(fd: usize, i: Option<usize>) -> Option<u32> {
     let to = fdtable::unmatched_entry(i);
     let goes = |e| (fdtable::is_cold(e) && (i.is_none() || under_way(e) == 0)).then_some(to);
-    fdtable::change(fd, goes).is_some()
+    fdtable::change(fd, goes)
 }
 
 /// A call that moves bytes, on a cold end; `None`: that is none, or it shall have a channel.

@@ -432,6 +432,14 @@ pub fn forget(fd: usize) -> bool {
     was != PLAIN && !is_cold(was)
 }
 
+/// `fd` is a socket that has just come into being: no channel is anybody's by it.
+pub fn is_new(fd: usize) {
+    forget(fd);
+    if let Some(e) = TABLE.get(fd) {
+        e.store(PLAIN, Relaxed);
+    }
+}
+
 /// Forgets every fd from `first` to `last`; true if one was a carried pipe.
 pub fn forget_range(first: usize, last: usize) -> bool {
     let mut any = false;

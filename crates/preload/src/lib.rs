@@ -13,6 +13,7 @@ mod access;
 mod asked;
 mod attach;
 mod bits;
+mod brief;
 mod class;
 mod cold;
 mod destinations;

@@ -219,12 +219,17 @@ pub fn answers(f: &Frame, control_len: usize, flags: u32) {
 
 /// shutdown(2): the directions that end are the kernel's for good.
 pub fn shuts(f: &Frame) -> u32 {
+    let (reads, writes) = match f.args[1] as u32 {
+        0 => (true, false),
+        1 => (false, true),
+        2 => (true, true),
+        // LINUX shutdown(2): EINVAL, which the kernel says itself.
+        _ => return RUN,
+    };
+    if cold::shuts(f.args[0], reads) {
+        return RUN;
+    }
     if let Some(end) = fdtable::endpoint(f.args[0]).filter(|e| e.is_socket) {
-        let (reads, writes) = match f.args[1] as u32 {
-            0 => (true, false),
-            1 => (false, true),
-            _ => (true, true),
-        };
         // It has ended: that is no reason to tell.
         for slot in [end.reads.filter(|_| reads), end.writes.filter(|_| writes)] {
             exec::hands_back(f.args[0], slot, Reason::Cold);
@@ -427,8 +432,11 @@ pub fn gives_up_all(vfork: bool) {
 /// Before descriptor `fd` is closed: what its rings hold is the kernel's to deliver, or to answer for.
 pub fn closes(fd: usize) {
     pins::closes(fd);
-    udp::closes(fd);
-    let ends = unmatched::closes(fd);
+    let ends = bits::any(fd) && {
+        let ends = unmatched::closes(fd);
+        udp::closes(fd);
+        ends
+    };
     if USED.load(Relaxed)
         && let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket)
         && let Some(me) = io::me()

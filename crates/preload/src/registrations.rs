@@ -54,6 +54,8 @@ pub struct List {
     /// So many of them are hot; and of the others so many by edge.
     hot: usize,
     idle_edges: usize,
+    /// A bit for the data of each, and of those that have gone.
+    pub data: u64,
     /// The set's descriptors; none: nobody has this place.
     pub numbers: Numbers,
     /// Whether the set has had a registration that is in no list.
@@ -133,12 +135,18 @@ fn hint(data: u64) -> usize {
     (data ^ data >> 12 ^ data >> 32) as usize % HINTS
 }
 
+/// The bit of `data` in [`List::data`].
+pub fn data_bit(data: u64) -> u64 {
+    1 << (hint(data) % 64)
+}
+
 impl List {
     pub const EMPTY: List = List {
         memory: None,
         n: 0,
         hot: 0,
         idle_edges: 0,
+        data: 0,
         numbers: Numbers::NONE,
         mixed: false,
         once: 0,
@@ -219,6 +227,7 @@ impl List {
         let (n, hot) = (self.n, self.hot);
         self.once += usize::from(e.once);
         self.sockets += usize::from(e.is_socket);
+        self.data |= data_bit(e.data);
         if let Some(k) = self.by_data(e.data) {
             self.all()[k].alike = true;
             e.alike = true;
@@ -277,6 +286,9 @@ impl List {
             self.idle_edges -= usize::from(self.all()[k].edge);
         }
         self.n -= 1;
+        if self.n == 0 {
+            self.data = 0;
+        }
         self.swap(k, self.n);
         if let Some(m) = &mut self.memory {
             let e = &m.entries[self.n];

@@ -25,6 +25,8 @@ struct Set {
     owner: AtomicU32,
     /// A `Quiet`.
     quiet: AtomicU8,
+    /// `List::data`, as the last owner has left it.
+    data: AtomicU64,
     /// Threads that sleep in calls for the set; above them a number that moves with every set that has this place.
     waiters: AtomicU64,
     list: UnsafeCell<List>,
@@ -36,6 +38,7 @@ static ALL: [Set; SETS] = [const {
     Set {
         owner: AtomicU32::new(0),
         quiet: AtomicU8::new(Quiet::No as u8),
+        data: AtomicU64::new(0),
         waiters: AtomicU64::new(0),
         list: UnsafeCell::new(List::EMPTY),
     }
@@ -59,7 +62,11 @@ impl Drop for Locked {
             true => Quiet::No,
             false => self.quiet(),
         };
-        self.set.quiet.store(quiet as u8, Relaxed);
+        if self.set.data.load(Relaxed) != self.data {
+            self.set.data.store(self.data, Relaxed);
+        }
+        // ORDER: `data` comes before, for `ends`.
+        self.set.quiet.store(quiet as u8, Release);
         // ORDER: what was stored in the list comes before the next owner's look.
         self.set.owner.store(0, Release);
     }
@@ -145,11 +152,21 @@ pub fn waits(list: &mut Locked) -> u32 {
     (list.set.waiters.fetch_add(1, Relaxed) >> 32) as u32
 }
 
-/// A call for the set at place `i` has come back: the list, if it is still that set's and was less quiet a moment ago than is
-/// `enough`.
-pub fn ends(me: &Caller, i: usize, life: u32, enough: Option<Quiet>) -> Option<Locked> {
-    let quiet = ALL[i].quiet.load(Relaxed);
-    let mut list = match enough.is_some_and(|least| quiet >= least as u8) {
+/// A call for the set at place `i` has come back: the list, if it is still that set's, and is `needed`, or was not quiet a moment
+/// ago. `concerns`: whether what the kernel told may be of one whose bit of `List::data` is set.
+pub fn ends(
+    me: &Caller,
+    i: usize,
+    life: u32,
+    needed: bool,
+    concerns: impl FnOnce(u64) -> bool,
+) -> Option<Locked> {
+    let set = &ALL[i];
+    // ORDER: `data` comes after. What was added since the kernel told is not what it told of.
+    let quiet = set.quiet.load(Acquire);
+    let is_quiet = quiet == Quiet::All as u8
+        || quiet == Quiet::Before as u8 && !concerns(set.data.load(Relaxed));
+    let mut list = match is_quiet && !needed {
         true => None,
         false => lock(me, i),
     };

@@ -10,7 +10,7 @@
 //! unsafe: writes where the caller wants the answer, once the kernel says that it may be written.
 //! Not here: what is in a set (sets.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::registrations::{List, Quiet, Shares};
+use crate::registrations::{self, List, Shares};
 use crate::sets;
 use crate::{access, asked, io, ready, set_lock, sleep, tls};
 use byway_pipe::Caller;
@@ -138,14 +138,12 @@ fn is_counted(f: &mut Frame, i: usize, life: u32) {
 pub fn end(f: &mut Frame) -> u32 {
     tls::get().waits_in.set(f.fd as u32);
     // What the kernel tells may have to be heard.
-    let least = match f.result > 0 {
-        true => Quiet::All,
-        false => Quiet::Before,
-    };
-    let enough = (f.vectors == WHOLE).then_some(least);
+    let (at, n) = (f.args[1], f.result.max(0) as usize);
+    let concerns = |bits| n > 0 && (n > FEW || may_be_of(bits, at, n));
+    let needed = f.vectors != WHOLE;
     if f.chan != usize::MAX
         && let Some(me) = io::me()
-        && let Some(mut list) = set_lock::ends(&me, f.chan, f.want as u32, enough)
+        && let Some(mut list) = set_lock::ends(&me, f.chan, f.want as u32, needed, concerns)
     {
         ends_with_bytes(&me, &mut list, f.args[1], f.result);
         list.comes_home(&me);
@@ -164,6 +162,16 @@ pub fn end(f: &mut Frame) -> u32 {
         }
         does => does,
     }
+}
+
+/// So many events are looked at without the list.
+const FEW: usize = 16;
+
+/// Whether one of the `n` events at `at`, which the kernel has told, may be of a registration with a bit in `bits`.
+fn may_be_of(bits: u64, at: usize, n: usize) -> bool {
+    let told = Answer { at, n };
+    let has_bit = |k| registrations::data_bit(told.get(k).1) & bits != 0;
+    !access::allowed(at, n * EVENT, true) || (0..n).any(has_bit)
 }
 
 /// The caller's own call sleeps; in slices of its time, where it `owes` what others may leave unread. The process has no

@@ -9,6 +9,7 @@
 //! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
 //! Not here: the ring, where a datagram goes among the kernel's (datagram.rs).
 use crate::bits::Bits;
+use crate::brief::From;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, destinations, exec, fdtable, io, sets, unmatched};
@@ -47,28 +48,23 @@ const TURN: u32 = 16;
 /// UDP sockets that came into being here, and have no option of which a ring knows nothing.
 const BORN: Bits = Bits::Udp;
 
-/// socket(2): a UDP socket may come into being.
-pub fn creates(f: &mut Frame) -> u32 {
+/// socket(2): the socket has come into being. One of UDP may get an inbox.
+pub fn created(f: &Frame) -> u32 {
+    if failed(f.result) || !io::is_made_here(f) {
+        return DONE;
+    }
+    let fd = f.result as usize;
     let [family, kind, protocol, ..] = f.args.map(|a| a as u32 as usize);
     let is_udp = matches!(family, AF_INET | AF_INET6)
         && kind & SOCK_TYPE == SOCK_DGRAM
         && matches!(protocol, 0 | PROTOCOL);
     let none = NO_UDP | NO_CARRY;
     let may = || attach::domain().is_some_and(|d| d.header().flags.load(Relaxed) & none == 0);
-    if !is_udp || !may() {
-        return RUN;
-    }
-    io::own(f, CREATED)
-}
-
-/// After that call.
-pub fn created(f: &Frame) -> u32 {
-    if !failed(f.result) && io::is_made_here(f) {
-        let fd = f.result as usize;
-        fdtable::forget(fd);
+    fdtable::is_new(fd);
+    if is_udp && may() {
         unmatched::begins_apart(fd);
         BORN.add(fd);
-        cold::begins(fd);
+        cold::begins(fd, From::Connect);
     }
     DONE
 }
