@@ -73,7 +73,7 @@ fn decides(f: &mut Frame) -> u32 {
         nr::READ | nr::WRITE | nr::READV | nr::WRITEV => carries(f),
         nr::SENDTO | nr::RECVFROM | nr::RECVMSG => message::begin(f).unwrap_or(RUN),
         nr::SENDMSG => message::begin(f).unwrap_or_else(|| gives_up(f, false)),
-        nr::SOCKET => io::own(f, udp::CREATED),
+        nr::SOCKET => udp::creates(f),
         nr::SENDMMSG | nr::RECVMMSG => messages::begin(f),
         nr::SENDFILE => sendfile::begin(f),
         nr::SPLICE => splice::begin(f),

@@ -432,10 +432,12 @@ pub fn forget(fd: usize) -> bool {
     was != PLAIN && !is_cold(was)
 }
 
-/// `fd` is a socket that has just come into being: no channel is anybody's by it.
-pub fn is_new(fd: usize) {
+/// `fd` is a socket with no channel, and new, or was before a call that began after `before` closes. Where another thread has
+/// closed something since, it may be another file's by now: then nothing is known of it.
+pub fn is_new(fd: usize, before: u32) {
+    let same = CLOSES.load(Relaxed) == before;
     forget(fd);
-    if let Some(e) = TABLE.get(fd) {
+    if let Some(e) = TABLE.get(fd).filter(|_| same) {
         e.store(PLAIN, Relaxed);
     }
 }

@@ -48,7 +48,13 @@ const TURN: u32 = 16;
 /// UDP sockets that came into being here, and have no option of which a ring knows nothing.
 const BORN: Bits = Bits::Udp;
 
-/// socket(2): the socket has come into being. One of UDP may get an inbox.
+/// socket(2).
+pub fn creates(f: &mut Frame) -> u32 {
+    f.want = fdtable::closes() as usize;
+    io::own(f, CREATED)
+}
+
+/// After that call. A socket of UDP may get an inbox.
 pub fn created(f: &Frame) -> u32 {
     if failed(f.result) || !io::is_made_here(f) {
         return DONE;
@@ -60,7 +66,7 @@ pub fn created(f: &Frame) -> u32 {
         && matches!(protocol, 0 | PROTOCOL);
     let none = NO_UDP | NO_CARRY;
     let may = || attach::domain().is_some_and(|d| d.header().flags.load(Relaxed) & none == 0);
-    fdtable::is_new(fd);
+    fdtable::is_new(fd, f.want as u32);
     if is_udp && may() {
         unmatched::begins_apart(fd);
         BORN.add(fd);

@@ -76,6 +76,7 @@ pub fn connects(f: &mut Frame) -> u32 {
         return RUN;
     }
     f.chan = family;
+    f.want = fdtable::closes() as usize;
     io::own(f, CONNECTED)
 }
 
@@ -86,7 +87,7 @@ pub fn connected(f: &Frame) -> u32 {
     let known = fdtable::is_cold(fdtable::entry(fd)) || fdtable::is_socket(fd);
     if connects && !known && io::is_made_here(f) && !OPTIONS.has(fd) && watched::may_begin(fd) {
         if !brief::counts(From::Connect) {
-            fdtable::is_new(fd);
+            fdtable::is_new(fd, f.want as u32);
         } else if f.chan == socket::AF_UNIX || tcp::is_local(fd) && socket::is_stream(fd) {
             begins(fd, From::Connect);
         }
@@ -100,6 +101,7 @@ pub fn accepts(f: &mut Frame) -> u32 {
     if all.into_iter().all(is_forbidden) {
         return RUN;
     }
+    f.want = fdtable::closes() as usize;
     io::own(f, ACCEPTED)
 }
 
@@ -121,7 +123,7 @@ pub fn accepted(f: &Frame) -> u32 {
     if brief::counts(From::Accept) && (LISTENS.has(listener) || tcp::is_local(fd)) {
         begins(fd, From::Accept);
     } else {
-        fdtable::is_new(fd);
+        fdtable::is_new(fd, f.want as u32);
     }
     DONE
 }
