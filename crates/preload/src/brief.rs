@@ -16,7 +16,7 @@ const PAUSE: u64 = 1 << 24;
 
 /// How an end came into being: a server's clients may stay where what it asks itself does not.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Origin {
     Connect,
     Accept,
 }
@@ -31,6 +31,7 @@ struct Recent {
     came: AtomicU32,
 }
 
+#[unsafe(link_section = ".data")]
 static RECENT: [Recent; 2] = [const {
     Recent {
         brief: AtomicU32::new(0),
@@ -40,8 +41,8 @@ static RECENT: [Recent; 2] = [const {
 }; 2];
 
 /// Whether the calls at a new end are to be counted.
-pub fn counts(from: From) -> bool {
-    let r = &RECENT[from as usize];
+pub fn counts(origin: Origin) -> bool {
+    let r = &RECENT[origin as usize];
     if r.brief.load(Relaxed) < ROW {
         return true;
     }
@@ -57,8 +58,8 @@ pub fn counts(from: From) -> bool {
 }
 
 /// An end went that was cold.
-pub fn was(from: From) {
-    let r = &RECENT[from as usize];
+pub fn was(origin: Origin) {
+    let r = &RECENT[origin as usize];
     let now = clock::now();
     let follows = now.wrapping_sub(r.last.load(Relaxed)) <= PAUSE;
     let before = if follows { r.brief.load(Relaxed) } else { 0 };
@@ -67,6 +68,6 @@ pub fn was(from: From) {
 }
 
 /// An end gets its channel.
-pub fn stays(from: From) {
-    RECENT[from as usize].brief.store(0, Relaxed);
+pub fn stays(origin: Origin) {
+    RECENT[origin as usize].brief.store(0, Relaxed);
 }

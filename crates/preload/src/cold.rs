@@ -9,7 +9,7 @@
 //! on it: the channel could not count that one. An end that cannot wait for this has none for good.
 //! Not here: what becomes of it then.
 use crate::bits::Bits;
-use crate::brief::{self, From};
+use crate::brief::{self, Origin};
 use crate::entry::{DONE, Frame};
 use crate::fdtable::{COLD, COLD_FROM};
 use crate::{attach, exec, fdtable, give_up, io, message, udp, unmatched, watched};
@@ -52,18 +52,22 @@ fn which(e: u32) -> u32 {
 /// The cold ends of this process.
 const ENDS: Bits = Bits::Cold;
 
-fn from(e: u32) -> From {
+fn origin(e: u32) -> Origin {
     match e & ACCEPTED {
-        0 => From::Connect,
-        _ => From::Accept,
+        0 => Origin::Connect,
+        _ => Origin::Accept,
     }
 }
 
-/// `fd` is one from now on.
-pub fn begins(fd: usize, from: From) {
+/// `fd` is one from now on. Of a UDP socket nobody asks its origin.
+pub fn begins(fd: usize, origin: Origin) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let which = COUNT.fetch_add(1, Relaxed) & (WHICHES - 1);
-    let accepted = if from == From::Accept { ACCEPTED } else { 0 };
+    let accepted = if origin == Origin::Accept {
+        ACCEPTED
+    } else {
+        0
+    };
     fdtable::change(fd, |_| Some(COLD + which * WHICH + accepted));
     ENDS.add(fd);
 }
@@ -102,23 +106,19 @@ pub fn stays(fd: usize) -> bool {
 pub fn closes(fd: usize) {
     let e = fdtable::entry(fd);
     if ENDS.take(fd) && fdtable::is_cold(e) && !udp::is_born(fd) {
-        brief::was(from(e));
+        brief::was(origin(e));
     }
 }
 
 /// shutdown(2) of `fd`, of what it reads, if it `reads` no more, else of what it writes alone. False: that is no cold end of a
 /// connection.
 pub fn shuts(fd: usize, reads: bool) -> bool {
-    let is_end = |e| fdtable::is_cold(e) && !udp::is_born(fd);
-    if reads {
-        // An end that gets its channel at this moment finds that it is none.
-        let goes = |e| is_end(e).then_some(fdtable::unmatched_entry(None));
-        return fdtable::change(fd, goes).is_some() && {
-            ENDS.take(fd);
-            true
-        };
-    }
-    fdtable::change(fd, |e| is_end(e).then_some(e | SHUT)).is_some()
+    let shut = |e| fdtable::is_cold(e).then_some(e | SHUT);
+    !udp::is_born(fd)
+        && match reads {
+            true => stays_kernels(fd),
+            false => fdtable::change(fd, shut).is_some(),
+        }
 }
 
 /// The thread that gives an end its channel.
@@ -135,13 +135,14 @@ pub fn warms(fd: usize) {
     takes(fd, goes_warm);
 }
 
-/// `fd`, if it is a cold end, never has a channel.
-pub fn stays_kernels(fd: usize) {
-    if ENDS.has(fd) {
-        takes(fd, |fd| {
-            goes(fd, None);
-        });
+/// `fd`, if it is a cold end, never has a channel. False: it is none. One that gets its channel at this moment finds that it
+/// is none any more.
+pub fn stays_kernels(fd: usize) -> bool {
+    let was_cold = goes(fd, None).is_some();
+    if was_cold {
+        ENDS.take(fd);
     }
+    was_cold
 }
 
 /// The cold end `fd` is none any more, by what `does`.
@@ -183,7 +184,7 @@ fn goes_warm(fd: usize) {
     message::uses();
     let was = slot.and_then(|_| goes(fd, slot));
     if let Some(e) = was {
-        brief::stays(from(e));
+        brief::stays(origin(e));
         if e & SHUT != 0 {
             exec::hands_back(fd, slot, Reason::Cold);
         }

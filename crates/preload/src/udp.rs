@@ -9,7 +9,7 @@
 //! unsafe: reads and writes what the arguments point to, once the kernel says that it may be.
 //! Not here: the ring, where a datagram goes among the kernel's (datagram.rs).
 use crate::bits::Bits;
-use crate::brief::From;
+use crate::brief::Origin;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, destinations, exec, fdtable, io, sets, unmatched};
@@ -70,7 +70,7 @@ pub fn created(f: &Frame) -> u32 {
     if is_udp && may() {
         unmatched::begins_apart(fd);
         BORN.add(fd);
-        cold::begins(fd, From::Connect);
+        cold::begins(fd, Origin::Connect);
     }
     DONE
 }
@@ -140,7 +140,9 @@ pub fn connects(fd: usize) {
 /// A call of which an inbox knows nothing: `fd`, if it is such a socket, is the kernel's for good.
 pub fn leaves(fd: usize, why: Reason) {
     match is_cold(fd) {
-        true => cold::stays_kernels(fd),
+        true => {
+            cold::stays_kernels(fd);
+        }
         false if is_ours(fd) => exec::give_up(fd, why, false),
         false => return,
     }

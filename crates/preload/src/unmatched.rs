@@ -7,7 +7,7 @@
 //! this process that may sleep at an unmatched end is counted, or ends it.
 //! Not here: which two ends belong together, calls at a matched one (message.rs), sets of epoll's (sets.rs).
 use crate::bits::Bits;
-use crate::brief::{self, From};
+use crate::brief::{self, Origin};
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, exec, fdtable, io, message, sets, udp, watched};
@@ -86,10 +86,10 @@ pub fn connected(f: &Frame) -> u32 {
     let connects = f.result == 0 || f.result == EINPROGRESS && f.chan != socket::AF_UNIX;
     let known = fdtable::is_cold(fdtable::entry(fd)) || fdtable::is_socket(fd);
     if connects && !known && io::is_made_here(f) && !OPTIONS.has(fd) && watched::may_begin(fd) {
-        if !brief::counts(From::Connect) {
+        if !brief::counts(Origin::Connect) {
             fdtable::is_new(fd, f.want as u32);
         } else if f.chan == socket::AF_UNIX || tcp::is_local(fd) && socket::is_stream(fd) {
-            begins(fd, From::Connect);
+            begins(fd, Origin::Connect);
         }
     }
     DONE
@@ -120,8 +120,8 @@ pub fn accepted(f: &Frame) -> u32 {
         }
     }
     watched::forget(fd);
-    if brief::counts(From::Accept) && (LISTENS.has(listener) || tcp::is_local(fd)) {
-        begins(fd, From::Accept);
+    if brief::counts(Origin::Accept) && (LISTENS.has(listener) || tcp::is_local(fd)) {
+        begins(fd, Origin::Accept);
     } else {
         fdtable::is_new(fd, f.want as u32);
     }
@@ -147,10 +147,10 @@ fn is_forbidden(family: usize) -> bool {
 }
 
 /// An end comes into being.
-fn begins(fd: usize, from: From) {
+fn begins(fd: usize, origin: Origin) {
     fdtable::forget(fd);
     begins_apart(fd);
-    cold::begins(fd, from);
+    cold::begins(fd, origin);
 }
 
 /// `fd` is a new socket: what was known of one by that number is not so any more.
