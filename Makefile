@@ -19,7 +19,7 @@ run: deps build ## check and install what is missing, build, run the demo
 check: build ## the quick tests, before a change
 	ci/check.sh
 
-test: deps build ## every test, about half an hour
+test: deps build ## every test, some 40 minutes
 	ci/test.sh
 
 lint: ## format and clippy alone

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test, in order of cost; stops at the first that fails. About half an hour on two CPUs, most of it compiling.
+# Every test, in order of cost; stops at the first that fails. Some 40 minutes on two CPUs, most of it compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"

@@ -4,8 +4,7 @@
 //! process can see; in the next round at the second, and so on, until it ends by itself. Not here: kills at any moment
 //! of whole programs (tests/conformance/kill.c, splice_mix.c).
 //!
-//! Of optimized code alone: other code takes ten times as many steps.
-#![cfg(not(debug_assertions))]
+//! Code that is not optimized takes ten times as many steps: `--profile tests`.
 mod common;
 
 use byway_pipe::copy::{Buffers, Iov};

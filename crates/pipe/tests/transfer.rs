@@ -81,8 +81,7 @@ fn as_much_as_there_is_room_for() {
     assert!(rest(&both[0]).into_iter().eq((0..30_000).map(pattern)));
 }
 
-/// Of optimized code alone: other code takes ten times as many steps.
-#[cfg(not(debug_assertions))]
+/// As in tests/killed.rs.
 mod killed {
     use super::*;
     use byway_pipe::copy::Buffers;
