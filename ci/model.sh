@@ -42,6 +42,8 @@ searched -DN=2 -DNR=2 -DHANDBACK=1
 searched -DN=2 -DNW=2
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1
+# A short run is soon over as the compiler leaves it: -O2 takes it five seconds.
+level=-O0 slots=24
 finds -DBUG_WOKEN -DN=3
 finds -DBUG_FIRST -DN=3
 finds -DBUG_PLACE -DN=3
@@ -65,9 +67,11 @@ holds -DPOLL=1 -DN=3 -DSTAY=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
+level=-O2 slots=27
 searched -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1 -DHANDBACK=1
 searched -DPOLL=1 -DN=3 -DSTAY=1 -DEDGE=1 -DIDLE=1
 searched -DPOLL=2 -DN=1 -DNR=2 -DMSG=1 -DSTAY=1 -DOPEN_AT_START=1
+level=-O0 slots=24
 for bug in UNCOUNTED LATE PLACE; do finds -DPOLL=1 -DBUG_$bug -DN=2 -DSTAY=1; done
 finds -DPOLL=1 -DBUG_ARMED -DN=2 -DSTAY=1 -DIDLE=1
 finds -DPOLL=1 -DBUG_SILENT -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1

@@ -47,9 +47,11 @@ def a_user_name_space(box):
 
 @case("audit")
 def another_cpu(box):
-    """The mask is changed while the pipes are carried."""
-    text = "head -c 60000000 /dev/zero | cat | cat | wc -c & sleep 0.02; for p in $(pgrep -P $$); do taskset -cp 0 $p >/dev/null; done; wait"
-    fine(box.run("bash", "-c", text), "60000000\n")
+    """The mask is changed while the pipes are carried: the first program stays until it has been."""
+    masked = shlex.quote(box.path("masked"))
+    head = f"{{ head -c 30000000 /dev/zero; until [ -e {masked} ]; do sleep 0.01; done; head -c 30000000 /dev/zero; }}"
+    masks = f"for p in $(pgrep -P $$); do taskset -cp 0 $p >/dev/null; done; touch {masked}"
+    fine(box.run("bash", "-c", f"{head} | cat | cat | wc -c & sleep 0.02; {masks}; wait"), "60000000\n")
 
 
 @case("audit")
