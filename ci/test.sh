@@ -6,15 +6,16 @@ export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
 export BYWAY_CONFIG=off
 byway=$PWD/target/release/byway
 step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
-# The model needs one CPU and nothing of ours: it runs while the compiler does.
-model=$(mktemp)
-setsid ci/model.sh >"$model" 2>&1 & aside=$!
+# What needs one CPU, and has time: it runs while the tests are compiled.
+said=$(mktemp)
+setsid ci/aside.sh >"$said" 2>&1 & aside=$!
 # The plain results of the pipelines, which all of the runs of equivalence.sh are compared with.
 EQ_WORK=$(mktemp -d); export EQ_WORK
-trap 'rm -rf "$model" "$EQ_WORK"; kill -- -$aside 2>/dev/null || true' EXIT
+trap 'rm -rf "$said" "$EQ_WORK"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
 step ci/links.py
 step cargo fmt --all --check
+step cargo fmt --manifest-path python/Cargo.toml --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 step cargo clippy --release --package byway --features tokio --all-targets --quiet -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
@@ -27,7 +28,7 @@ step cargo test --profile tests --package byway --features tokio --test tokio --
 step cargo test --profile tests --package byway-mem --features crash --quiet
 step ci/loom.sh
 step ci/miri.sh
-if wait $aside; then step cat "$model"; else cat "$model"; exit 1; fi
+if wait $aside; then step cat "$said"; else cat "$said"; exit 1; fi
 # The kernel first, then the same programs under Byway.
 step tests/conformance.sh "$byway" run --
 # Where the variants differ: long writes, a full or small ring, its wrap, FIFOs, death, signals.
@@ -73,14 +74,8 @@ step tests/bench.sh "$byway"
 step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"
 step tests/services.sh "$byway"
-step cargo build --release --package byway --examples --quiet
 step tests/native.sh "$byway"
-step cargo fmt --manifest-path python/Cargo.toml --check
-step env CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/python" cargo clippy --release --manifest-path python/Cargo.toml --quiet -- -D warnings
 step tests/python.sh "$byway"
-# iceoryx2 is in no other build: ninety seconds.
-step cargo clippy --release --package byway-iceoryx2 --features iceoryx2 --quiet -- -D warnings
-step cargo build --release --package byway-iceoryx2 --features iceoryx2 --quiet
 step tests/comparators.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
