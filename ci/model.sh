@@ -21,10 +21,12 @@ holds() { # all of it
   if grep -q 'errors: 0' "$work/out"; then echo "holds: $* ($(states) states)"; else bad=1; echo "FAILS: $*"; grep -E 'pan:|errors' "$work/out"; fi
 }
 searched() { # as much as the time allows
+  local level=-O2 slots=27
   build -DBITSTATE -- "$@"; run "$seconds"
   if grep -q 'pan:1' "$work/out"; then bad=1; echo "FAILS: $*"; grep -E 'pan:' "$work/out"; else echo "nothing found in $seconds s: $*"; fi
 }
-finds() {
+finds() { # soon: -O2 takes the compiler five seconds, and a large table its pages
+  local level=-O0 slots=24
   build -DCOLLAPSE -DMEMLIM=6000 -- "$@"; run 120
   if grep -q 'pan:1' "$work/out"; then echo "finds: $*"; else bad=1; echo "DOES NOT FIND: $*"; fi
 }
@@ -42,8 +44,6 @@ searched -DN=2 -DNR=2 -DHANDBACK=1
 searched -DN=2 -DNW=2
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1
 searched -DN=2 -DNW=2 -DNR=2 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1
-# A short run is soon over as the compiler leaves it: -O2 takes it five seconds.
-level=-O0 slots=24
 finds -DBUG_WOKEN -DN=3
 finds -DBUG_FIRST -DN=3
 finds -DBUG_PLACE -DN=3
@@ -62,16 +62,15 @@ finds -DBUG_PENDING -DN=2 -DHANDBACK=1 -DSUSPEND=1 -DSPLICE=1
 for bug in OVERTAKE GAP; do finds -DBUG_$bug -DN=3 -DMSG=3 -DHANDBACK=1 -DSPILL=1 -DOPEN_AT_START=1; done
 finds -DBUG_HEAD -DN=3 -DHANDBACK=1 -DSUSPEND=1 -DSPILL=1 -DOPEN_AT_START=1
 # Readers that wait by poll, and by edge (models/ready.pml).
+level=-O0 slots=24
 holds -DPOLL=1 -DN=2
 holds -DPOLL=1 -DN=3 -DSTAY=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1
 holds -DPOLL=1 -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
-level=-O2 slots=27
 searched -DPOLL=1 -DN=2 -DSTAY=1 -DIDLE=1 -DHANDBACK=1
 searched -DPOLL=1 -DN=3 -DSTAY=1 -DEDGE=1 -DIDLE=1
 searched -DPOLL=2 -DN=1 -DNR=2 -DMSG=1 -DSTAY=1 -DOPEN_AT_START=1
-level=-O0 slots=24
 for bug in UNCOUNTED LATE PLACE; do finds -DPOLL=1 -DBUG_$bug -DN=2 -DSTAY=1; done
 finds -DPOLL=1 -DBUG_ARMED -DN=2 -DSTAY=1 -DIDLE=1
 finds -DPOLL=1 -DBUG_SILENT -DN=2 -DSTAY=1 -DEDGE=1 -DIDLE=1
@@ -98,7 +97,6 @@ holds -DN1=3 -DN2=1 -DMSG=1 -DBIASED=1
 holds -DN1=2 -DN2=1 -DREAD=1 -DBIASED=1
 holds -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDBACK=1 -DDEATH=1
 holds -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDLER=1
-level=-O0 slots=20
 for bug in WAIT BARRIER LOOK FRESH CLEAR LATE STAMP TWICE; do finds -DBUG_$bug -DN1=2 -DN2=1 -DMSG=1 -DBIASED=1; done
 for bug in HEIR GONE; do finds -DBUG_$bug -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDBACK=1 -DDEATH=1; done
 finds -DBUG_HANDLER -DN1=1 -DN2=1 -DMSG=1 -DBIASED=1 -DHANDLER=1
@@ -108,7 +106,6 @@ pass=(-DN1=2 -DN2=0 -DOPENINGS=2 -DLEAVES=1)
 holds "${pass[@]}"
 holds "${pass[@]}" -DHANDLER=1
 holds -DN1=1 -DN2=1 -DOPENINGS=2 -DLEAVES=0
-level=-O0 slots=20
 for bug in LOOK BARRIER SCAN; do finds -DBUG_$bug "${pass[@]}"; done
 finds -DBUG_LOCK -DN1=1 -DN2=1 -DOPENINGS=3 -DLEAVES=1
 finds -DBUG_NEST "${pass[@]}" -DHANDLER=1
