@@ -153,18 +153,20 @@ impl Entry {
         if f.pending.load(Relaxed) != 0 {
             return Some("a program that takes no part has it");
         }
+        let saved_nothing = (f.passed.load(Relaxed) != 0).then_some("a ring saved it nothing");
         if self.counts.carried > 0 {
-            return (f.passed.load(Relaxed) != 0).then_some("a ring saved it nothing");
+            return saved_nothing;
         }
         if self.is_exact && self.all() == 0 {
             return Some(EMPTY_TEXT);
         }
+        let never_began = match self.counts.kernel <= LITTLE {
+            true => LITTLE_TEXT,
+            false => "carrying never began",
+        };
         if ch.is_socket() && !peer::is_matched(ch) {
             // Its reader is not known to the channel.
-            return Some(match self.counts.kernel <= LITTLE {
-                true => LITTLE_TEXT,
-                false => "carrying never began",
-            });
+            return Some(never_began);
         }
         let nobody = (self.writer == UNKNOWN, self.reader == UNKNOWN);
         Some(match nobody {
@@ -172,9 +174,7 @@ impl Entry {
             (true, false) => "no program that takes part wrote",
             (false, true) => "no program that takes part read",
             _ if d.header().flags.load(Relaxed) & flags::NO_CARRY != 0 => "--forbid carry",
-            _ if f.passed.load(Relaxed) != 0 => "a ring saved it nothing",
-            _ if self.counts.kernel <= LITTLE => LITTLE_TEXT,
-            _ => "carrying never began",
+            _ => saved_nothing.unwrap_or(never_began),
         })
     }
 

@@ -7,6 +7,7 @@
 use crate::entry::VM_EPOCH;
 use crate::tls;
 use byway_mem::domain::probe;
+use byway_pipe::copy::Iov;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PAGE: usize = 4096;
@@ -65,4 +66,13 @@ pub fn allowed(p: usize, n: usize, write: bool) -> bool {
         cell.set([lo, hi, k[0], k[1]]);
     }
     true
+}
+
+/// The `k`th struct iovec of the list at `list`.
+///
+/// # Safety
+/// It can be read.
+pub unsafe fn buffer(list: usize, k: usize) -> Iov {
+    // SAFETY: the caller's. A program's list may lie anywhere.
+    unsafe { (list as *const Iov).add(k).read_unaligned() }
 }

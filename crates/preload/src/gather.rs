@@ -22,7 +22,7 @@ use byway_sys::errno::Ret;
 pub fn begins(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
     let [list, n] = f.list;
     // SAFETY: `io::vectors` has asked for it.
-    let part = |k: usize| unsafe { (list as *const Iov).add(k).read_unaligned() };
+    let part = |k: usize| unsafe { access::buffer(list, k) };
     let want = (0..n).fold(0usize, |sum, k| sum.saturating_add(part(k).len));
     if !(1..=0x7fff_f000).contains(&want) {
         return Some(suspends(f, &[0], Reason::Vector));
@@ -51,11 +51,7 @@ fn next_piece(f: &mut Frame) -> bool {
     while f.next[0] < f.list[1] && len < scratch::SIZE {
         let [k, skip] = f.next;
         // SAFETY: `begins` has copied so many.
-        let v = unsafe {
-            (scratch::list(f.piece) as *const Iov)
-                .add(k)
-                .read_unaligned()
-        };
+        let v = unsafe { access::buffer(scratch::list(f.piece), k) };
         let n = (v.len - skip).min(scratch::SIZE - len);
         if n > 0 && !access::allowed(v.base + skip, n, false) {
             // Of what is atomic nothing is written.

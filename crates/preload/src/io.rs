@@ -188,7 +188,7 @@ pub fn vectors(f: &mut Frame, list: usize, n: usize, may_gather: bool) -> bool {
     }
     for k in 0..n {
         // SAFETY: the array was checked.
-        f.iov[k] = unsafe { (list as *const Iov).add(k).read_unaligned() };
+        f.iov[k] = unsafe { access::buffer(list, k) };
     }
     f.vectors = n;
     true

@@ -165,7 +165,7 @@ fn has_done(f: &mut Frame) -> bool {
 fn size(m: Message) -> usize {
     let part = |k| {
         // SAFETY: the kernel has read the list, or a ring's write has.
-        unsafe { (m.parts as *const Iov).add(k).read_unaligned() }.len
+        unsafe { access::buffer(m.parts, k) }.len
     };
     match access::allowed(m.parts, m.n * size_of::<Iov>(), false) {
         true => (0..m.n).map(part).fold(0, usize::saturating_add),

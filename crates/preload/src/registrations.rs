@@ -47,6 +47,17 @@ pub enum Quiet {
     All,
 }
 
+impl Quiet {
+    /// That which is stored as `n`.
+    pub fn of(n: u8) -> Quiet {
+        match n {
+            0 => Quiet::No,
+            1 => Quiet::Before,
+            _ => Quiet::All,
+        }
+    }
+}
+
 /// A set's registrations, and who waits for the set. All zeros is an empty one.
 pub struct List {
     memory: Option<&'static mut Memory>,

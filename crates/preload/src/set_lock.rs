@@ -14,7 +14,7 @@ use byway_pipe::lock::Patience;
 use byway_sys::signal::Held;
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Sets with carried pipes; those of more are handed back.
 pub const SETS: usize = 64;
@@ -33,6 +33,12 @@ struct Set {
 }
 // SAFETY: the list is reached under `owner` alone.
 unsafe impl Sync for Set {}
+
+impl Set {
+    fn quiet(&self, order: Ordering) -> Quiet {
+        Quiet::of(self.quiet.load(order))
+    }
+}
 
 static ALL: [Set; SETS] = [const {
     Set {
@@ -120,7 +126,7 @@ pub fn lock_for(me: &Caller, i: usize, fd: usize) -> Option<Locked> {
 /// Whether the kernel alone told all of the set at place `i` a moment ago.
 pub fn is_quiet(i: usize) -> bool {
     ALL.get(i)
-        .is_some_and(|set| set.quiet.load(Relaxed) == Quiet::All as u8)
+        .is_some_and(|set| set.quiet(Relaxed) == Quiet::All)
 }
 
 /// Whether any thread waits for the set at place `i`.
@@ -133,13 +139,13 @@ pub fn any_waits(i: usize) -> bool {
 /// to be looked at. `None`: it is not so. Otherwise what `ends` must be given.
 pub fn waits_quietly(i: usize) -> Option<u32> {
     let set = ALL.get(i)?;
-    if set.quiet.load(Relaxed) == Quiet::No as u8 {
+    if set.quiet(Relaxed) == Quiet::No {
         return None;
     }
     // ORDER: against `lock`.
     let life = (set.waiters.fetch_add(1, SeqCst) >> 32) as u32;
     // ORDER: as above.
-    if set.quiet.load(SeqCst) != Quiet::No as u8 {
+    if set.quiet(SeqCst) != Quiet::No {
         return Some(life);
     }
     has_waited(i, life);
@@ -163,9 +169,11 @@ pub fn ends(
 ) -> Option<Locked> {
     let set = &ALL[i];
     // ORDER: `data` comes after. What was added since the kernel told is not what it told of.
-    let quiet = set.quiet.load(Acquire);
-    let is_quiet = quiet == Quiet::All as u8
-        || quiet == Quiet::Before as u8 && !concerns(set.data.load(Relaxed));
+    let is_quiet = match set.quiet(Acquire) {
+        Quiet::No => false,
+        Quiet::Before => !concerns(set.data.load(Relaxed)),
+        Quiet::All => true,
+    };
     let mut list = match is_quiet && !needed {
         true => None,
         false => lock(me, i),

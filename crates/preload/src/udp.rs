@@ -50,8 +50,7 @@ const BORN: Bits = Bits::Udp;
 
 /// socket(2).
 pub fn creates(f: &mut Frame) -> u32 {
-    f.want = fdtable::closes() as usize;
-    io::own(f, CREATED)
+    unmatched::makes(f, CREATED)
 }
 
 /// After that call. A socket of UDP may get an inbox.

@@ -76,8 +76,13 @@ pub fn connects(f: &mut Frame) -> u32 {
         return RUN;
     }
     f.chan = family;
+    makes(f, CONNECTED)
+}
+
+/// The caller's own call, which makes a socket, or connects one: `fdtable::is_new` is to know what was closed before it.
+pub fn makes(f: &mut Frame, kind: usize) -> u32 {
     f.want = fdtable::closes() as usize;
-    io::own(f, CONNECTED)
+    io::own(f, kind)
 }
 
 /// After that call. One that does not wait has most likely found the other end of the same host.
@@ -101,8 +106,7 @@ pub fn accepts(f: &mut Frame) -> u32 {
     if all.into_iter().all(is_forbidden) {
         return RUN;
     }
-    f.want = fdtable::closes() as usize;
-    io::own(f, ACCEPTED)
+    makes(f, ACCEPTED)
 }
 
 /// After that call. The new socket has its listener's options.
