@@ -5,14 +5,15 @@ usage: theirs.py BYWAY KIND PLACE [NAME ...]
 KIND and PLACE: python: the folder in which `test` is (Debian: libpython3.11-testsuite, with what python3 has of it beside it);
   perl, bash, coreutils: the unpacked source, of the version that is installed; stress-ng: the program;
   openssl, libgcrypt20, nettle, gmp, zlib, media, numpy: FOLDER/KIND, as known/fetch.sh FOLDER makes it: tests with known answers;
-  libevent: FOLDER/libevent, made by the same script.
+  libevent, libuv, redis, memcached: FOLDER/KIND, made by the same script.
 NAME: those tests alone (python: modules, stress-ng: stressors).
 What is tested are the installed programs and libraries. bash's tests have three helpers built. The tests of the libraries are
 programs of their own, built from the source; they load the installed shared library, and this is checked before they run. Those
 of OpenSSL that need what the shared library does not export have libcrypto linked in instead: a quarter, mostly of internals.
+libuv's tests and memcached's are of what is built from the source.
 A process that leaves Byway ends as on the kernel and proves nothing; each reason to leave is told, with its number of tests.
 Not part of `make test`: it needs what this project does not have.
-Ends with 1 if anything ended in another way, twice (libevent: four times).
+Ends with 1 if anything ended in another way, twice (libevent: four times, memcached: three).
 """
 import atexit, collections, glob, os, re, shutil, signal, subprocess, sys, tempfile
 
@@ -269,6 +270,49 @@ class Libevent:
         return [f"{PLACE}/test/.libs/{command[0]}", *command[1:]], tmp, env
 
 
+class Libuv:
+    """Each test is a process of its own, some with helpers."""
+    failed = r"^not ok .*$"
+    passed = r"^ok "
+
+    def names(self):
+        os.environ["UV_RUN_AS_ROOT"] = "1"
+        return subprocess.run(["build/uv_run_tests_a", "--list"], cwd=PLACE, capture_output=True, text=True, check=True).stdout.split()
+
+    def command(self, name, tmp):
+        return ["./uv_run_tests_a", name], PLACE + "/build", {}
+
+
+class Redis:
+    """By units: a client in Tcl and servers that it starts, over TCP. But for random damage, which takes long."""
+    failed = r"^\[(?:err|exception)\]: .*$"
+    passed = r"^\[ok\]: "
+    seconds = 600
+
+    def names(self):
+        with open(PLACE + "/tests/test_helper.tcl") as f:
+            units = re.search(r"^set ::all_tests \{(.*?)^\}", f.read(), re.M | re.S)[1].split()
+        return [u for u in units if u != "integration/corrupt-dump-fuzzer"]
+
+    def command(self, name, tmp):
+        return ["./runtest", "--clients", "1", "--single", name], PLACE, {"TERM": "dumb"}
+
+
+class Memcached:
+    """Clients in Perl and servers that they start, over UNIX sockets and TCP. But for tests of its source's layout, and of TLS."""
+    failed = r"^not ok .*$"
+    passed = r"^ok "
+    # A server has a second to start.
+    tries = 3
+
+    def names(self):
+        os.chdir(PLACE)
+        return sorted(t[2:-2] for t in glob.glob("t/*.t") if not re.search(r"whitespace|ssl|proxy|extstore", t))
+
+    def command(self, name, tmp):
+        return ["perl", f"t/{name}.t"], PLACE, {}
+
+
 def installed(suite):
     """Under Byway, the test loads Byway's library, and the machine's own of what is tested: nothing else proves anything."""
     program, library = suite.loads
@@ -287,7 +331,7 @@ def outcome(suite, name, before):
         p = subprocess.Popen(before + command, cwd=folder, env={**os.environ, "TMPDIR": tmp, **env}, stdin=subprocess.DEVNULL,
                              stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            status = p.wait(SECONDS)
+            status = p.wait(getattr(suite, "seconds", SECONDS))
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             status = p.wait() and "did not end"
@@ -305,7 +349,7 @@ def outcome(suite, name, before):
 
 KINDS = {"python": Python, "perl": Perl, "bash": Bash, "coreutils": Coreutils, "stress-ng": StressNg, "openssl": OpenSsl,
          "libgcrypt20": Libgcrypt, "nettle": Nettle, "gmp": Gmp, "zlib": Zlib, "media": Media, "numpy": Numpy,
-         "libevent": Libevent}
+         "libevent": Libevent, "libuv": Libuv, "redis": Redis, "memcached": Memcached}
 
 
 def main():

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Fetches and builds what theirs.py's tests of libraries need: the Debian sources of the installed ones, ffmpeg, numpy.
-#      usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent ...]
+# Fetches and builds what theirs.py's tests of libraries and servers need: the Debian sources of the installed ones, ffmpeg, numpy.
+#      usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent|libuv|redis|memcached ...]
 # Everything lies in FOLDER/<name> in the end, and works only there. Missing packages are installed as root.
 # Where Debian no longer has the source of the installed version, the same release or else the newest stands in; a line says so.
 # All of it takes about a quarter of an hour, most of it OpenSSL.
 set -euo pipefail
-usage() { echo "fetch: $1; usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent ...]" >&2; exit 2; }
+usage() { echo "fetch: $1; usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent|libuv|redis|memcached ...]" >&2; exit 2; }
 [ $# -ge 1 ] || usage "it takes a folder"
 mkdir -p "$1" || usage "$1 cannot be made"
 folder=$(realpath "$1"); shift
 here=$(dirname "$(realpath "$0")")
-what=("$@"); [ $# -gt 0 ] || what=(openssl libgcrypt20 nettle gmp zlib media numpy libevent)
+what=("$@"); [ $# -gt 0 ] || what=(openssl libgcrypt20 nettle gmp zlib media numpy libevent libuv redis memcached)
 for w in "${what[@]}"; do
-  case $w in openssl | libgcrypt20 | nettle | gmp | zlib | media | numpy | libevent) ;; *) usage "there is no $w" ;; esac
+  case $w in openssl | libgcrypt20 | nettle | gmp | zlib | media | numpy | libevent | libuv | redis | memcached) ;; *) usage "there is no $w" ;; esac
 done
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 jobs=${JOBS:-1}
@@ -125,6 +125,23 @@ get_libevent() {
   quietly make -j"$jobs" AUTOCONF=: AUTOMAKE=: ACLOCAL=: AUTOHEADER=:
   mv .libs built # as above
   quietly cc -O1 -Wall -Wextra -shared -fPIC -o one_way.so "$here/one_way.c"
+}
+get_libuv() {
+  packages gcc cmake make dpkg-dev libuv1; rm -rf "$folder/libuv"; source_of libuv1 libuv1; mv "$folder/libuv1" "$folder/libuv"; cd "$folder/libuv"
+  quietly cmake -B build -DLIBUV_BUILD_TESTS=ON
+  quietly make -j"$jobs" -C build uv_run_tests_a
+}
+get_redis() {
+  packages dpkg-dev tcl redis-server redis-tools; source_of redis redis-server; cd "$folder/redis"
+  local b
+  for b in server cli benchmark sentinel check-aof check-rdb; do ln -s "$(command -v "redis-$b" || echo /usr/bin/redis-server)" "src/redis-$b"; done
+  # A value that this version of the server does not know, in a test that came from a later one.
+  sed -i 's/repl-diskless-load yes/repl-diskless-load swapdb/' tests/integration/replication.tcl
+}
+get_memcached() {
+  packages gcc make perl dpkg-dev libevent-dev memcached; source_of memcached memcached; cd "$folder/memcached"
+  quietly ./configure --disable-docs
+  quietly make -j"$jobs" memcached memcached-debug timedrun sizes testapp
 }
 for w in "${what[@]}"; do
   start=$SECONDS; (get_"$w"); echo "$w: ready in $folder/$w after $((SECONDS - start)) s"
