@@ -369,9 +369,14 @@ static void says_more(void) {
             put_one(i, 10);
     REAP0(p);
 }
-/* a datagram in two parts, among whole ones */
+/* a datagram in two parts, among whole ones; a reader looks at the kernel's queue once in so many reads: after any number of them */
 static void in_parts(void) {
+    static int reads;
     meet();
+    for (long i = 0; i < reads; i++) {
+        put_one(i, 10);
+        get_one(i, 10);
+    }
     for (long i = 0; i < 5; i++) put_one(i, 10);
     fill(B, 30, 5);
     IS(sendto(S, B, 10, MSG_MORE, named() ? (void *)&to : 0, named() ? to_len : 0), 10);
@@ -379,6 +384,9 @@ static void in_parts(void) {
     put_one(6, 10);
     for (long i = 0; i < 7; i++) get_one(i, i == 5 ? 30 : 10);
     nothing(R);
+    close(R);
+    close(S);
+    if (++reads < 16) in_parts();
 }
 static void sender_goes(void) {
     meet();

@@ -365,15 +365,20 @@ pub fn goes_by_kernel(ch: &Channel) {
     }
 }
 
-/// Waits until the ring is empty, before a send that only the kernel can make.
-pub fn awaits_empty(me: &Caller, ch: &Channel) {
+/// Before a send that only the kernel can make: what the ring has, which may be this sender's, comes first. A reader looks at
+/// the queue now and then, also where the ring has something: so one that does not empty the ring soon has the inbox, whose
+/// name is `to`, from the kernel for good.
+pub fn settles(me: &Caller, ch: &Channel, to: Name) {
     let mut patience = Patience::new();
     let is_empty = || {
         let h = ch.head();
         let t = ch.tail();
         t.closed() || t.wide(h.position()) == h.position()
     };
-    while !is_empty() && !patience.is_over() {
+    while !is_empty() {
+        if patience.is_over() {
+            return leaves(me, ch, Some(to), Reason::Full);
+        }
         patience.wait(me.cpus);
     }
 }

@@ -283,7 +283,7 @@ fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
         return RUN;
     };
     if !carried || f.want > place.most() {
-        datagram::awaits_empty(me, ch);
+        datagram::settles(me, ch, place.receiver());
         place.goes_by_kernel();
         if f.flags & MSG_MORE != 0 {
             // LINUX udp(7): what is sent next is of the same datagram.
