@@ -366,8 +366,8 @@ pub fn goes_by_kernel(ch: &Channel) {
 }
 
 /// Before a send that only the kernel can make: what the ring has, which may be this sender's, comes first. A reader looks at
-/// the queue now and then, also where the ring has something: so one that does not empty the ring soon has the inbox, whose
-/// name is `to`, from the kernel for good.
+/// the queue now and then, also where the ring has something. So where none empties the ring soon, the inbox, whose name is
+/// `to`, is the kernel's for good.
 pub fn settles(me: &Caller, ch: &Channel, to: Name) {
     let mut patience = Patience::new();
     let is_empty = || {
