@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Fetches and builds what theirs.py's tests of libraries and servers need: the Debian sources of the installed ones, ffmpeg, numpy.
-#      usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent|libuv|redis|memcached ...]
+#      usage: fetch.sh FOLDER [NAME ...]; without a name all of them
 # Everything lies in FOLDER/<name> in the end, and works only there. Missing packages are installed as root.
 # Where Debian no longer has the source of the installed version, the same release or else the newest stands in; a line says so.
 # All of it takes about a quarter of an hour, most of it OpenSSL.
 set -euo pipefail
-usage() { echo "fetch: $1; usage: fetch.sh FOLDER [openssl|libgcrypt20|nettle|gmp|zlib|media|numpy|libevent|libuv|redis|memcached ...]" >&2; exit 2; }
+all=(openssl libgcrypt20 nettle gmp zlib media numpy libevent libuv redis memcached)
+usage() { echo "fetch: $1; usage: fetch.sh FOLDER [NAME ...], of ${all[*]}" >&2; exit 2; }
 [ $# -ge 1 ] || usage "it takes a folder"
 mkdir -p "$1" || usage "$1 cannot be made"
 folder=$(realpath "$1"); shift
 here=$(dirname "$(realpath "$0")")
-what=("$@"); [ $# -gt 0 ] || what=(openssl libgcrypt20 nettle gmp zlib media numpy libevent libuv redis memcached)
+what=("$@"); [ $# -gt 0 ] || what=("${all[@]}")
 for w in "${what[@]}"; do
-  case $w in openssl | libgcrypt20 | nettle | gmp | zlib | media | numpy | libevent | libuv | redis | memcached) ;; *) usage "there is no $w" ;; esac
+  [[ " ${all[*]} " = *" $w "* ]] || usage "there is no $w"
 done
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 jobs=${JOBS:-1}

@@ -365,22 +365,18 @@ pub fn goes_by_kernel(ch: &Channel) {
     }
 }
 
-/// Before a send that only the kernel can make: what the ring has, which may be this sender's, comes first. A reader looks at
-/// the queue now and then, also where the ring has something. So where none empties the ring soon, the inbox, whose name is
-/// `to`, is the kernel's for good.
-pub fn settles(me: &Caller, ch: &Channel, to: Name) {
+/// Waits until the ring is empty, before a send that only the kernel can make. False: that takes long.
+pub fn awaits_empty(me: &Caller, ch: &Channel) -> bool {
     let mut patience = Patience::new();
     let is_empty = || {
         let h = ch.head();
         let t = ch.tail();
         t.closed() || t.wide(h.position()) == h.position()
     };
-    while !is_empty() {
-        if patience.is_over() {
-            return leaves(me, ch, Some(to), Reason::Full);
-        }
+    while !is_empty() && !patience.is_over() {
         patience.wait(me.cpus);
     }
+    is_empty()
 }
 
 /// The last datagram came by the ring, or by the kernel's queue.

@@ -208,7 +208,8 @@ impl Destination {
     /// What it has in a ring is read, before it sends by the kernel.
     fn settles(&mut self, me: &Caller) {
         if let Some(ch) = self.known(me) {
-            datagram::settles(me, ch, self.names.peer);
+            // Not handed back if that takes long: another socket may have the name by now.
+            let _ = datagram::awaits_empty(me, ch);
         }
         self.by_ring = false;
     }
@@ -244,7 +245,6 @@ impl Place {
     fn asks(&mut self, me: &Caller, now: u64) -> bool {
         let was = (self.at.slot, self.at.inode);
         let before = self.at.known(me).filter(|_| self.at.by_ring);
-        let name = self.at.names.peer;
         let found = self.found(me);
         let at = &mut *self.at;
         at.asked = now;
@@ -262,7 +262,7 @@ impl Place {
         if (self.at.slot, self.at.inode) != was
             && let Some(ch) = before
         {
-            datagram::settles(me, ch, name);
+            let _ = datagram::awaits_empty(me, ch);
         }
         self.at.slot != 0
     }

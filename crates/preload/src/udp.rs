@@ -283,7 +283,10 @@ fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
         return RUN;
     };
     if !carried || f.want > place.most() {
-        datagram::settles(me, ch, place.receiver());
+        if !datagram::awaits_empty(me, ch) {
+            // A reader looks at the queue now and then, also where the ring has something: this would overtake that.
+            datagram::leaves(me, ch, Some(place.receiver()), Reason::Full);
+        }
         place.goes_by_kernel();
         if f.flags & MSG_MORE != 0 {
             // LINUX udp(7): what is sent next is of the same datagram.
