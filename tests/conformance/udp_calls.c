@@ -268,6 +268,37 @@ static void execs(void) {
     put_one(6, 0); /* the end, for one that reads a stream */
     REAP0(c);
 }
+/* a program that may take no part sends by the socket, behind what its reader has not read */
+static void execs_to_send(void) {
+    const char *cat = neighbour("static_cat");
+    static int reads;
+    int p[2];
+    if (!cat) return;
+    meet();
+    if (named()) return; /* it can send to no name */
+    IS(pipe(p), 0);
+    pid_t c = child();
+    if (!c) {
+        for (long i = 0; i < 120 + reads; i++) put_one(i, 10); /* hot, and its own */
+        for (long i = 0; i < 5; i++) put_one(i, 10);
+        dup2(p[0], 0);
+        dup2(S, 1);
+        close(p[1]);
+        execl(cat, cat, (char *)0);
+        _exit(9);
+    }
+    for (long i = 0; i < 120 + reads; i++) get_one(i, 10);
+    fill(B, 10, 5);
+    IS(write(p[1], B, 10), 10);
+    close(p[1]);
+    close(p[0]);
+    REAP0(c);
+    for (long i = 0; i < 6; i++) get_one(i, 10);
+    nothing(R);
+    close(R);
+    close(S);
+    if (++reads < 16) execs_to_send();
+}
 static void is_passed(void) {
     int u[2], fd;
     char c[CMSG_SPACE(sizeof fd)] = {0};
@@ -509,6 +540,7 @@ static void bad_addresses(void) {
 }
 MAIN({"boundaries", boundaries}, {"every_call", every_call}, {"short_buffers", short_buffers}, {"looks", looks}, {"in_a_set", in_a_set},
      {"full", full}, {"sleeps", sleeps}, {"interrupts", interrupts}, {"is_closed", is_closed}, {"forks", forks}, {"execs", execs},
+     {"execs_to_send", execs_to_send},
      {"is_passed", is_passed}, {"is_duplicated", is_duplicated}, {"connects", connects}, {"asks_for_more", asks_for_more},
      {"says_more", says_more}, {"in_parts", in_parts}, {"sender_goes", sender_goes}, {"reader_is_killed", reader_is_killed},
      {"is_refused", is_refused}, {"connects_elsewhere", connects_elsewhere}, {"two_readers", two_readers}, {"bad_addresses", bad_addresses})

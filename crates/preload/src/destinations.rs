@@ -10,6 +10,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::datagram::{self, Sender};
 use byway_pipe::lock::Patience;
 use byway_pipe::policy::per_us;
+use byway_pipe::reason::Reason;
 use byway_sys::socket::AF_INET;
 use byway_sys::tcp::{Name, Names};
 use byway_sys::{clock, diag, file, process, udp};
@@ -117,7 +118,7 @@ pub fn leaves(me: &Caller, own: &Channel) {
     let inode = own.facts.0.key.inode();
     if SENDS.any() {
         each(|place| {
-            if place.by_ring && place.sender.inode == inode {
+            if place.sender.inode == inode {
                 place.settles(me);
             }
         });
@@ -205,13 +206,21 @@ pub fn of(me: &Caller, fd: usize, to: Option<(usize, Name)>, asks: bool) -> Opti
 }
 
 impl Destination {
-    /// What it has in a ring is read, before it sends by the kernel.
+    /// What it has in a ring comes before what it sends by the kernel: that is read, or else the inbox is handed back.
     fn settles(&mut self, me: &Caller) {
-        if let Some(ch) = self.known(me) {
-            // Not handed back if that takes long: another socket may have the name by now.
-            let _ = datagram::awaits_empty(me, ch);
+        if let Some(ch) = self.known(me).filter(|_| self.by_ring)
+            && !datagram::awaits_empty(me, ch)
+            && self.is_received()
+        {
+            datagram::leaves(me, ch, Some(self.names.peer), Reason::Full);
         }
         self.by_ring = false;
+    }
+    /// Whether the socket with the inbox receives still: another one may have the name by now.
+    fn is_received(&self) -> bool {
+        // An inherited filter may end the process for such a call.
+        let fd = self.fd as usize - 1;
+        !process::is_filtered() && udp::receiver(fd, &self.names) == Some(self.inode)
     }
     /// The inbox as it was found last, if it is one still.
     fn known(&self, me: &Caller) -> Option<&'static Channel> {
