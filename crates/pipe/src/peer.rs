@@ -48,6 +48,11 @@ pub fn enters(ch: &Channel) -> bool {
     unmatched
 }
 
+/// Whether some are under way, armed registrations in sets among them.
+pub fn is_counted(ch: &Channel) -> bool {
+    ch.writer.0.unmatched_calls.load(Relaxed) & !OUTSIDER != 0
+}
+
 /// That call has ended.
 pub fn leaves(ch: &Channel) {
     // ORDER: the call comes before that it counts no more.

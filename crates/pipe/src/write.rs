@@ -185,7 +185,8 @@ pub fn finish(ch: &Channel, ret: Ret) {
 /// Counts what it returned. It still counts as under way.
 pub fn has_written(ch: &Channel, ret: Ret) {
     ch.writer.0.count_kernel(ret);
-    if ret == EAGAIN {
+    // A socket's ring opens only where somebody has read since (`socket::settled`), and a reader may not know it yet.
+    if ret == EAGAIN && !ch.is_socket() {
         ch.facts.0.full.store(TOLD, Relaxed);
     }
 }

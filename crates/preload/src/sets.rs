@@ -12,7 +12,7 @@ use crate::fdtable::Endpoint;
 use crate::registration::Entry;
 use crate::registrations::{List, Shares};
 use crate::set_lock::{Locked, SETS, lock, lock_for};
-use crate::{access, asked, cold, exec, family, fdtable, io, set_lock, tls, watched};
+use crate::{access, asked, cold, exec, family, fdtable, io, set_lock, tls, unmatched, watched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -104,9 +104,11 @@ pub fn reads(me: &Caller, ch: &Channel, fd: usize) -> bool {
     false
 }
 
-/// `fd`, a socket that does not know its other end, is about to be read: it is armed no longer, if nobody waits for its set.
-pub fn reads_unmatched(fd: usize) {
+/// `fd`, a socket that does not know its other end, and has the channel in slot `i`, is about to be read: it is armed no longer,
+/// if nobody waits for its set.
+pub fn reads_unmatched(fd: usize, i: usize) {
     if is_listed(fd)
+        && unmatched::is_counted(i)
         && let Some(me) = io::me()
         && let Some((mut list, k)) = of_descriptor(&me, fd)
         && is_ours(&list)

@@ -216,7 +216,7 @@ impl List {
         if self.n == MOST {
             return Begun::No;
         }
-        sets::reads_unmatched(fd);
+        sets::reads_unmatched(fd, slot.into());
         if !unmatched::enters(slot as usize) {
             // It does by now: the call begins anew.
             return Begun::Ready;

@@ -184,7 +184,7 @@ pub fn side(f: &mut Frame, end: Endpoint, writes: bool) -> Result<Option<usize>,
     let (None, Some(i)) = (slot, end.unmatched()) else {
         return Ok(slot);
     };
-    sets::reads_unmatched(f.args[0]);
+    sets::reads_unmatched(f.args[0], i);
     if !enters(i) {
         // It is matched by now.
         return Ok(fdtable::endpoint(f.args[0]).and_then(|end| end.side(writes)));
@@ -211,6 +211,13 @@ pub fn enters(i: usize) -> bool {
     attach::domain()
         .and_then(|d| Channel::at(d, i))
         .is_some_and(peer::enters)
+}
+
+/// Whether such a call is under way, or a set has the end armed.
+pub fn is_counted(i: usize) -> bool {
+    attach::domain()
+        .and_then(|d| Channel::at(d, i))
+        .is_some_and(peer::is_counted)
 }
 
 /// It has ended.
