@@ -208,6 +208,106 @@ static void signals(void) {
         close(here->fd);
     }
 }
+/* Calls of more than a ring holds. */
+enum { LONG = 400000, LONG_SUM = 8 << 20 };
+static long sends_long(long n) {
+    for (long k; n > 0; n -= k) {
+        k = sends_file(n < LONG ? n : LONG, 1);
+        if (k < 0) {
+            IS(errno, EINTR);
+            k = 0;
+        }
+    }
+    return 0;
+}
+static void long_ones(void) {
+    static const long longs[] = {65537, 131072, 200001, LONG, 500000};
+    meet_with_file();
+    for (int i = 0; i < 40; i++) {
+        long n = longs[i % 5];
+        ask(takes, n + 77);
+        if (i % 3 == 1) sleep_ms(1);
+        whole(70);
+        IS(sends_file(n, i & 1), n);
+        whole(7);
+        IS(answer(), 0);
+    }
+    goes_on();
+}
+static void long_and_signals(void) {
+    for (int restart = 0; restart < 2; restart++) {
+        meet_with_file();
+        handle(SIGUSR1, on, restart ? SA_RESTART : 0);
+        falls_asleep(0, sends_long, LONG_SUM);
+        for (int i = 0; i < 40; i++) {
+            pthread_kill(sleepers[0].thread, SIGUSR1);
+            TELL(takes, 30000, 0);
+        }
+        TELL(takes, LONG_SUM - 40 * 30000, 0);
+        IS(wakes(0), 0);
+        goes_on();
+        kill_peer();
+        close(here->fd);
+    }
+}
+/* Something that a ring knows nothing of, while such a call waits. */
+static long shrinks(long n) { return set_option(here->fd, SO_RCVBUF, (int)n), 0; }
+static long splices(long n) {
+    int p[2];
+    unsigned char b[4096];
+    IS(pipe(p), 0);
+    ssize_t k = splice(here->fd, 0, p[1], 0, n, 0);
+    CHECK(k > 0, "splice");
+    IS(read(p[0], b, sizeof b), k);
+    same(b, k, here->in);
+    here->in += k;
+    close(p[0]), close(p[1]);
+    return k;
+}
+static void long_and_interrupted(void) {
+    for (int i = 0; i < 2; i++) {
+        meet_with_file();
+        falls_asleep(0, sends_long, LONG_SUM);
+        TELL(takes, 50000, 0);
+        long k = tell(i ? splices : shrinks, i ? 3000 : 100000);
+        TELL(takes, LONG_SUM - 50000 - k, 0);
+        IS(wakes(0), 0);
+        goes_on();
+        kill_peer();
+        close(here->fd);
+    }
+}
+/* Nobody reads: the call says how much was sent before its time was over, and the offset is behind that. */
+static void long_with_a_time(void) {
+    long n = 0, k;
+    meet_with_file();
+    set_time(here->fd, SO_SNDTIMEO, 50);
+    while ((k = sends_file(LONG, n & 1)) > 0) {
+        n += k;
+        CHECK(n < 64 << 20, "it never fills");
+    }
+    IS(errno, EAGAIN);
+    TELL(takes, n, 0);
+    goes_on();
+}
+/* The peer goes while the call waits. */
+static long takes_and_goes(long n) {
+    takes(n);
+    lingers(0);
+    return 0;
+}
+static long sends_until_it_fails(long none) {
+    while (sends_file(LONG, 1) > 0);
+    return errno;
+}
+static void long_and_the_peer_goes(void) {
+    meet_with_file();
+    signal(SIGPIPE, SIG_IGN);
+    falls_asleep(0, sends_until_it_fails, 0);
+    TELL(takes_and_goes, 50000, 0);
+    long e = wakes(0);
+    CHECK(e == EPIPE || e == ECONNRESET, "it must fail, and gave errno %ld", e);
+}
 /* Several threads send the same file at a time, each to its own connection, more of them than there are buffers. */
 static long sends_by_thread(long i) {
     off_t o = 0;
@@ -237,4 +337,4 @@ static void threads(void) {
     kill_peer();
 }
 UNIX_MAIN(T(beside_writes), T(a_reader_sleeps), T(a_server), T(to_the_end), T(what_is_wrong), T(nobody_reads), T(is_full), T(signals),
-          T(threads))
+          T(long_ones), T(long_and_signals), T(long_and_interrupted), T(long_with_a_time), T(long_and_the_peer_goes), T(threads))

@@ -86,7 +86,7 @@ pub const ROWS: &[Row] = &[
         "from a pipe into another, or to /dev/null: carried (not of a FIFO); else handed back until it returns; where that is most of what is done with it, for 4 to 16 times as many writes each time"),
     row(&[(TEE, "tee")], HandsBack(&[0, 1], Reason::Splice), "as splice from a file"),
     row(&[(SENDFILE, "sendfile")], ALWAYS,
-        "from a regular file to a socket, of up to 32 KiB: carried; else handed back until it returns; where that is most of what is done with it, for good"),
+        "from a regular file to a socket: carried; else handed back until it returns; where that is most of what is done with it, for good"),
     row(&[(VMSPLICE, "vmsplice"), (PREADV2, "preadv2"), (PWRITEV2, "pwritev2")], HandsBack(&[0], Reason::Splice), "as splice from a file; a socket, where that is most of what is done with it, for good"),
     row(&[(IOCTL, "ioctl")], BY_FIRST, "FIONREAD: answered from the channel; FIOASYNC: handed back for good"),
     row(&[(FCNTL, "fcntl")], BY_FIRST,

@@ -60,11 +60,13 @@ pub struct Frame {
     pub many: messages::Many,
     pub vectors: usize,
     pub iov: [Iov; VECTORS],
-    /// Of a call with more buffers than that: where its list is, and how many they are; else 0.
+    /// Of a call with more buffers than that: where its list is, and how many they are; else 0. Of sendfile(2): the file, and
+    /// where it begins.
     pub list: [usize; 2],
     /// What it has of scratch.rs; 0: nothing.
     pub piece: usize,
-    /// With a piece: the buffer that comes next and the place in it, and how much was written of pieces before.
+    /// With a piece: the buffer that comes next and the place in it, or where the file goes on and how much is wanted; and how
+    /// much was written of pieces before.
     pub next: [usize; 2],
     pub before: usize,
 }

@@ -1,4 +1,4 @@
-//! A write of more buffers than a frame has: it goes on as writes of one buffer, which hold what the many have.
+//! A write of more buffers than a frame has, or of a file: it goes on as writes of one buffer, which hold what those have.
 //!
 //! ```text
 //! begins --> ring closed: the kernel's own call
@@ -7,15 +7,16 @@
 //! Invariant: up to PIPE_BUF bytes are one piece, and so atomic. What an earlier piece has written is what the call says, if
 //! a later one fails.
 //! unsafe: reads the caller's list and buffers, which were looked at; the bytes of a borrowed piece.
-//! Not here: a read, and more than 2 GiB: they are the kernel's until they return.
+//! Not here: a read, and more than 2 GiB: they are the kernel's until they return. Where a file's bytes begin (sendfile.rs).
 use crate::entry::{DONE, Frame, THEN};
 use crate::give_up::suspends;
-use crate::{access, io, scratch};
+use crate::{access, io, scratch, sendfile};
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::Iov;
 use byway_pipe::reason::Reason;
 use byway_sys::errno::Ret;
+use byway_sys::syscall::nr;
 
 /// A write of more buffers than a frame has becomes some of a single buffer each, which is borrowed. `Some`: the call is the
 /// kernel's.
@@ -45,9 +46,21 @@ pub fn begins(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
     Some(suspends(f, &[0], Reason::Vector))
 }
 
-/// The next bytes of the list become the call's buffer. False: there are none, or they cannot be read.
-fn next_piece(f: &mut Frame) -> bool {
-    let (base, mut len) = (scratch::address(f.piece), 0);
+/// The next bytes of the list, or the file, become the call's buffer. False: there are none, or they cannot be read.
+pub fn next_piece(f: &mut Frame) -> bool {
+    let base = scratch::address(f.piece);
+    let len = match f.nr {
+        nr::SENDFILE => sendfile::next_bytes(f, base),
+        _ => next_bytes(f, base),
+    };
+    f.iov[0] = Iov { base, len };
+    (f.vectors, f.want, f.done) = (1, len, 0);
+    len > 0
+}
+
+/// Gathers at `base` what comes next of the list: how many bytes.
+fn next_bytes(f: &mut Frame, base: usize) -> usize {
+    let mut len = 0;
     while f.next[0] < f.list[1] && len < scratch::SIZE {
         let [k, skip] = f.next;
         // SAFETY: `begins` has copied so many.
@@ -68,12 +81,10 @@ fn next_piece(f: &mut Frame) -> bool {
             [k, skip + n]
         };
     }
-    f.iov[0] = Iov { base, len };
-    (f.vectors, f.want, f.done) = (1, len, 0);
-    len > 0
+    len
 }
 
-/// After a step of a call that `does` what it does: a write of many buffers goes on with its next piece, or ends.
+/// After a step of a call that `does` what it does: one that has a piece goes on with the next, or ends.
 #[inline]
 pub fn goes_on(f: &mut Frame, does: u32) -> u32 {
     match f.piece {
@@ -100,6 +111,9 @@ fn goes_on_writing(f: &mut Frame, mut does: u32) -> u32 {
         does = io::go_write(f, &me, ch);
     }
     if does != THEN {
+        if f.nr == nr::SENDFILE {
+            sendfile::moves(f);
+        }
         ends(f);
     }
     does

@@ -4,9 +4,7 @@
 //! Not here: which fds are carried.
 use crate::entry::{DONE, Frame, RUN, Room, THEN};
 use crate::give_up::suspends;
-use crate::{
-    access, attach, fdtable, gather, message, pins, sendfile, sets, tls, wait_all, watched,
-};
+use crate::{access, attach, fdtable, gather, message, pins, sets, tls, wait_all, watched};
 use byway_mem::reclaim;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov, VECTORS};
@@ -546,7 +544,6 @@ fn goes_on(f: &mut Frame) -> u32 {
             DONE
         }
         wait_all::RECEIVES | wait_all::POLLS => wait_all::goes_on(f, &me, ch),
-        sendfile::COUNTED | sendfile::UNCOUNTED => sendfile::goes_on(f, ch),
         ROOM => {
             if ret == EINTR && futex::restarts() {
                 if is_made_here(f) {

@@ -1,30 +1,20 @@
-//! sendfile(2) from a regular file to a carried socket: a page or a few are read, and written into the ring.
+//! sendfile(2) from a regular file to a carried socket: a write whose bytes the file has.
 //!
 //! ```text
 //! begin --> ring closed: the kernel's own call, counted as a write is
-//!       --> ring open: pread, write --> no room: the ring is handed back, and the kernel's call sends the rest
+//!       --> ring open: a write of many buffers (gather.rs), whose next ones are read from the file --> the offset is set
 //! ```
-//! Invariant: nothing here sleeps with borrowed memory. Before the kernel goes on, and at the end, the offset, or the
-//! file's own, stands behind what was sent.
-//! unsafe: reads and writes the offset, which was looked at.
-//! Not here: a call for more than 32 KiB, another kind of file: they are the kernel's.
-use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{access, cold, fdtable, give_up, io, scratch};
+//! Invariant: at the end the offset, or the file's own, stands behind what was sent.
+//! unsafe: reads and writes the offset, which was looked at; reads into a borrowed piece.
+//! Not here: another kind of file: it is the kernel's.
+use crate::entry::{DONE, Frame, RUN};
+use crate::{access, cold, fdtable, gather, give_up, io, scratch};
 use byway_pipe::channel::Channel;
-use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::reason::Reason;
-use byway_pipe::write::{self, Progress};
-use byway_pipe::{Caller, Step};
-use byway_sys::errno::{Ret, failed};
 use byway_sys::file;
-use byway_sys::syscall::nr;
 
-/// In `Frame::kind`: the rest is the kernel's, counted in the tail, or not.
-pub const COUNTED: usize = 10;
-pub const UNCOUNTED: usize = 11;
-/// A call for more bytes is the kernel's: one copy less is worth more there than a ring that stays open.
-const MOST: usize = 32 * 1024;
-const _: () = assert!(MOST <= scratch::SIZE);
+/// LINUX sendfile(2): the most of one call.
+const MOST: usize = 0x7fff_f000;
 
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
@@ -38,7 +28,8 @@ pub fn begin(f: &mut Frame) -> u32 {
 fn copies(f: &mut Frame) -> Option<u32> {
     let [out, from, _, count, ..] = f.args;
     let end = fdtable::endpoint(out).filter(|e| e.is_socket && !e.is_inbox())?;
-    let (me, slot) = (io::me()?, end.writes?);
+    f.flags = 0;
+    let (me, slot) = (io::caller(f)?, end.writes?);
     let ch = Channel::at(me.domain, slot)?;
     if !file::is_regular(from) {
         return None;
@@ -47,56 +38,25 @@ fn copies(f: &mut Frame) -> Option<u32> {
         // For good: nothing is to be handed back.
         return Some(RUN);
     }
-    if !(1..=MOST).contains(&count) {
+    if count == 0 {
         return None;
     }
     let at = position(f)?;
-    let me = Caller {
-        // A full ring is handed back at once, and a buffer of ours is lent to nobody.
-        spin: false,
-        restarts: || false,
-        lend: false,
-        access: |_, _, _| true,
-        ..me
-    };
-    (f.fd, f.chan, f.done) = (out, slot, 0);
-    (f.pin, f.flags, f.vectors) = (0, 0, 0);
-    if let Some(does) = io::is_closed(f, &me, ch, count) {
+    (f.fd, f.chan, f.pin) = (out, slot, 0);
+    // It fills a ring by pieces, so it is never too long for one.
+    if let Some(does) = io::is_closed(f, &me, ch, count.min(scratch::SIZE)) {
         return Some(does);
     }
-    let _signals = me.hold_signals();
-    let piece = scratch::borrow(me.tid)?;
-    let base = scratch::address(piece);
-    // SAFETY: the piece is this call's, and as long.
-    let n = unsafe { file::read_at(from, base, count, at) };
-    if n <= 0 {
-        scratch::give_back(piece);
-        f.result = n;
-        return (n == 0).then_some(DONE);
+    f.piece = scratch::borrow(me.tid)?;
+    (f.list, f.next, f.before) = ([from, at], [at, count.min(MOST)], 0);
+    if !gather::next_piece(f) {
+        gather::ends(f);
+        // The kernel says what is wrong.
+        f.result = 0;
+        return (f.next[1] == 0).then_some(DONE);
     }
-    let len = n as usize;
-    let v = [Iov { base, len }];
-    let mut p = Progress {
-        at: Buffers::new(&v),
-        want: len,
-        done: 0,
-    };
-    let step = write::write(&me, ch, out, &mut p);
-    f.done = p.done;
-    scratch::give_back(piece);
-    if let Step::Done(said) = step {
-        moves(f, at, said.max(0) as usize);
-        f.result = said;
-        return Some(DONE);
-    }
-    moves(f, at, f.done);
-    let rest = count - f.done;
-    f.sub = [nr::SENDFILE, out, from, f.args[2], rest, 0, 0];
-    f.kind = match step {
-        Step::NativeCounted => COUNTED,
-        _ => UNCOUNTED,
-    };
-    Some(THEN)
+    let does = io::go_write(f, &me, ch);
+    Some(gather::goes_on(f, does))
 }
 
 /// Where it begins to read; `None`: the kernel says what is wrong.
@@ -111,28 +71,28 @@ fn position(f: &Frame) -> Option<usize> {
     usize::try_from(now).ok()
 }
 
-/// `n` bytes from `was` on are sent.
-fn moves(f: &Frame, was: usize, n: usize) {
-    let [_, from, at, ..] = f.args;
-    match at {
-        _ if n == 0 => {}
-        0 => {
-            file::seek(from, was + n, file::SEEK_SET);
-        }
-        // SAFETY: asked for.
-        at => unsafe { (at as *mut usize).write_unaligned(was + n) },
-    }
+/// Reads what comes next of the file to `base`, which has room for a piece: how many bytes. At the end nothing is left.
+pub fn next_bytes(f: &mut Frame, base: usize) -> usize {
+    let [at, left] = f.next;
+    // SAFETY: the piece is this call's, and long enough.
+    let n = unsafe { file::read_at(f.list[0], base, left.min(scratch::SIZE), at) };
+    f.next = match n {
+        1.. => [at + n as usize, left - n as usize],
+        0 => [at, 0],
+        _ => f.next,
+    };
+    n.max(0) as usize
 }
 
-/// After the kernel's call for the rest.
-pub fn goes_on(f: &mut Frame, ch: &Channel) -> u32 {
-    match f.kind {
-        COUNTED => io::finish_write(f, ch, f.result),
-        _ => ch.writer.0.count_kernel(f.result),
+/// The call has ended: the offset, or the file's own, is moved by what was sent.
+pub fn moves(f: &Frame) {
+    let ([from, begun], sent) = (f.list, f.before);
+    match f.args[2] {
+        _ if sent == 0 => {}
+        0 => {
+            file::seek(from, begun + sent, file::SEEK_SET);
+        }
+        // SAFETY: `position` has asked for it.
+        at => unsafe { (at as *mut usize).write_unaligned(begun + sent) },
     }
-    if f.done > 0 {
-        let more = if failed(f.result) { 0 } else { f.result };
-        f.result = f.done as Ret + more;
-    }
-    DONE
 }
