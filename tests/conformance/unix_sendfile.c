@@ -308,6 +308,30 @@ static void long_and_the_peer_goes(void) {
     long e = wakes(0);
     CHECK(e == EPIPE || e == ECONNRESET, "it must fail, and gave errno %ld", e);
 }
+/* Another thread makes the file's number another file's: what the call sends is the first one's. */
+static int number;
+static long sends_by_number(long n) {
+    off_t from = (off_t)(here->out % PERIOD);
+    return sendfile(here->fd, number, &from, n);
+}
+static void long_and_the_file_goes(void) {
+    if (is_tcp()) return; /* its buffers may take all of the call */
+    meet_with_file();
+    FILE *other = tmpfile();
+    static char bytes[FILE_BYTES];
+    IS(write(fileno(other), bytes, sizeof bytes), sizeof bytes);
+    number = dup(file);
+    falls_asleep(0, sends_by_number, LONG);
+    TELL(takes, 50000, 0);
+    IS(dup2(fileno(other), number), number);
+    ask(takes, LONG - 50000);
+    long k = wakes(0);
+    CHECK(k >= 50000 && k <= LONG, "it sent %ld", k);
+    here->out += k;
+    sends(LONG - k);
+    IS(answer(), 0);
+    goes_on();
+}
 /* Several threads send the same file at a time, each to its own connection, more of them than there are buffers. */
 static long sends_by_thread(long i) {
     off_t o = 0;
@@ -337,4 +361,5 @@ static void threads(void) {
     kill_peer();
 }
 UNIX_MAIN(T(beside_writes), T(a_reader_sleeps), T(a_server), T(to_the_end), T(what_is_wrong), T(nobody_reads), T(is_full), T(signals),
-          T(long_ones), T(long_and_signals), T(long_and_interrupted), T(long_with_a_time), T(long_and_the_peer_goes), T(threads))
+          T(long_ones), T(long_and_signals), T(long_and_interrupted), T(long_with_a_time), T(long_and_the_peer_goes),
+          T(long_and_the_file_goes), T(threads))

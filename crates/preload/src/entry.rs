@@ -21,6 +21,7 @@ use byway_pipe::copy::{Iov, VECTORS};
 use byway_pipe::pass_through;
 use byway_pipe::read::Armed;
 use byway_sys::errno::EAGAIN;
+use byway_sys::file::Ident;
 use byway_sys::futex::Sleep;
 use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicBool, AtomicU32};
@@ -63,6 +64,8 @@ pub struct Frame {
     /// Of a call with more buffers than that: where its list is, and how many they are; else 0. Of sendfile(2): the file, and
     /// where it begins.
     pub list: [usize; 2],
+    /// Which file that is.
+    pub file: Ident,
     /// What it has of scratch.rs; 0: nothing.
     pub piece: usize,
     /// With a piece: the buffer that comes next and the place in it, or where the file goes on and how much is wanted; and how

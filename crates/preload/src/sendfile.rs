@@ -4,7 +4,8 @@
 //! begin --> ring closed: the kernel's own call, counted as a write is
 //!       --> ring open: a write of many buffers (gather.rs), whose next ones are read from the file --> the offset is set
 //! ```
-//! Invariant: at the end the offset, or the file's own, stands behind what was sent.
+//! Invariant: at the end the offset, or the file's own, stands behind what was sent. If the number is another file's meanwhile, the
+//! call ends with what it has sent: the kernel's would hold the file.
 //! unsafe: reads and writes the offset, which was looked at; reads into a borrowed piece.
 //! Not here: another kind of file: it is the kernel's.
 use crate::entry::{DONE, Frame, RUN};
@@ -12,6 +13,7 @@ use crate::{access, cold, fdtable, gather, give_up, io, scratch};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
 use byway_sys::file;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// LINUX sendfile(2): the most of one call.
 const MOST: usize = 0x7fff_f000;
@@ -31,9 +33,7 @@ fn copies(f: &mut Frame) -> Option<u32> {
     f.flags = 0;
     let (me, slot) = (io::caller(f)?, end.writes?);
     let ch = Channel::at(me.domain, slot)?;
-    if !file::is_regular(from) {
-        return None;
-    }
+    f.file = file::regular(from)?;
     if ch.is_kernels() {
         // For good: nothing is to be handed back.
         return Some(RUN);
@@ -73,9 +73,11 @@ fn position(f: &Frame) -> Option<usize> {
 
 /// Reads what comes next of the file to `base`, which has room for a piece: how many bytes. At the end nothing is left.
 pub fn next_bytes(f: &mut Frame, base: usize) -> usize {
-    let [at, left] = f.next;
+    let ([from, _], [at, left]) = (f.list, f.next);
     // SAFETY: the piece is this call's, and long enough.
-    let n = unsafe { file::read_at(f.list[0], base, left.min(scratch::SIZE), at) };
+    let n = unsafe { file::read_at(from, base, left.min(scratch::SIZE), at) };
+    // Looked at after the read, so what was read is the file's.
+    let n = if is_the_file(f) { n } else { 0 };
     f.next = match n {
         1.. => [at + n as usize, left - n as usize],
         0 => [at, 0],
@@ -84,14 +86,20 @@ pub fn next_bytes(f: &mut Frame, base: usize) -> usize {
     n.max(0) as usize
 }
 
+/// Whether the number is the file's still: another thread may have closed it.
+fn is_the_file(f: &Frame) -> bool {
+    !io::THREADS.load(Relaxed) || file::identity(f.list[0]) == Some(f.file)
+}
+
 /// The call has ended: the offset, or the file's own, is moved by what was sent.
 pub fn moves(f: &Frame) {
     let ([from, begun], sent) = (f.list, f.before);
     match f.args[2] {
         _ if sent == 0 => {}
-        0 => {
+        0 if is_the_file(f) => {
             file::seek(from, begun + sent, file::SEEK_SET);
         }
+        0 => {}
         // SAFETY: `position` has asked for it.
         at => unsafe { (at as *mut usize).write_unaligned(begun + sent) },
     }

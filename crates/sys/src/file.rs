@@ -55,17 +55,22 @@ pub struct Ident {
 
 /// fstat(2); `None` for a bad descriptor.
 pub fn identity(fd: usize) -> Option<Ident> {
-    stat(fd).map(|st| Ident {
+    stat(fd).map(|st| ident(&st))
+}
+
+fn ident(st: &Stat) -> Ident {
+    Ident {
         dev: st.dev,
         ino: st.ino,
         fifo: st.mode & S_IFMT == S_IFIFO,
         is_socket: st.mode & S_IFMT == S_IFSOCK,
-    })
+    }
 }
 
-/// Whether `fd` is a regular file that has bytes. One of proc(5) shows none.
-pub fn is_regular(fd: usize) -> bool {
-    stat(fd).is_some_and(|st| st.mode & S_IFMT == S_IFREG && st.size != [0; 2])
+/// The same of a regular file that has bytes. One of proc(5) shows none.
+pub fn regular(fd: usize) -> Option<Ident> {
+    let st = stat(fd)?;
+    (st.mode & S_IFMT == S_IFREG && st.size != [0; 2]).then(|| ident(&st))
 }
 
 /// Whether `fd` is /dev/null.
