@@ -180,9 +180,11 @@ static void is_full(void) {
     }
 }
 static void on(int s) {}
+/* So much of the file in calls of so much. */
+static long piece;
 static long sends_much(long n) {
     for (long k; n > 0; n -= k) {
-        k = sends_file(n < 30000 ? n : 30000, 1);
+        k = sends_file(n < piece ? n : piece, 1);
         if (k < 0) {
             IS(errno, EINTR);
             k = 0;
@@ -190,9 +192,10 @@ static long sends_much(long n) {
     }
     return 0;
 }
+enum { MUCH = 8 << 20 };
 /* A handler runs over calls that wait for room: nothing is lost or sent twice. */
-static void signals(void) {
-    enum { MUCH = 8 << 20 };
+static void signals_over(long n) {
+    piece = n;
     for (int restart = 0; restart < 2; restart++) {
         meet_with_file();
         handle(SIGUSR1, on, restart ? SA_RESTART : 0);
@@ -208,18 +211,9 @@ static void signals(void) {
         close(here->fd);
     }
 }
+static void signals(void) { signals_over(30000); }
 /* Calls of more than a ring holds. */
-enum { LONG = 400000, LONG_SUM = 8 << 20 };
-static long sends_long(long n) {
-    for (long k; n > 0; n -= k) {
-        k = sends_file(n < LONG ? n : LONG, 1);
-        if (k < 0) {
-            IS(errno, EINTR);
-            k = 0;
-        }
-    }
-    return 0;
-}
+enum { LONG = 400000 };
 static void long_ones(void) {
     static const long longs[] = {65537, 131072, 200001, LONG, 500000};
     meet_with_file();
@@ -234,22 +228,7 @@ static void long_ones(void) {
     }
     goes_on();
 }
-static void long_and_signals(void) {
-    for (int restart = 0; restart < 2; restart++) {
-        meet_with_file();
-        handle(SIGUSR1, on, restart ? SA_RESTART : 0);
-        falls_asleep(0, sends_long, LONG_SUM);
-        for (int i = 0; i < 40; i++) {
-            pthread_kill(sleepers[0].thread, SIGUSR1);
-            TELL(takes, 30000, 0);
-        }
-        TELL(takes, LONG_SUM - 40 * 30000, 0);
-        IS(wakes(0), 0);
-        goes_on();
-        kill_peer();
-        close(here->fd);
-    }
-}
+static void long_and_signals(void) { signals_over(LONG); }
 /* Something that a ring knows nothing of, while such a call waits. */
 static long shrinks(long n) { return set_option(here->fd, SO_RCVBUF, (int)n), 0; }
 static long splices(long n) {
@@ -265,12 +244,13 @@ static long splices(long n) {
     return k;
 }
 static void long_and_interrupted(void) {
+    piece = LONG;
     for (int i = 0; i < 2; i++) {
         meet_with_file();
-        falls_asleep(0, sends_long, LONG_SUM);
+        falls_asleep(0, sends_much, MUCH);
         TELL(takes, 50000, 0);
         long k = tell(i ? splices : shrinks, i ? 3000 : 100000);
-        TELL(takes, LONG_SUM - 50000 - k, 0);
+        TELL(takes, MUCH - 50000 - k, 0);
         IS(wakes(0), 0);
         goes_on();
         kill_peer();

@@ -55,6 +55,8 @@ const REST_COUNTED: usize = 6;
 const ROOM: usize = 7;
 /// LINUX readv(2), sendmmsg(2): more buffers, or messages, are not taken.
 pub const UIO_MAXIOV: usize = 1024;
+/// LINUX read(2): the most bytes of one call.
+pub const MOST: usize = 0x7fff_f000;
 
 /// Who calls now.
 pub fn me() -> Option<Caller> {
@@ -161,7 +163,7 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     if f.nr == nr::READ || f.nr == nr::WRITE {
         f.iov[0] = Iov {
             base: f.args[1],
-            len: f.args[2].min(0x7fff_f000),
+            len: f.args[2].min(MOST),
         };
         f.vectors = 1;
     } else if !(1..=UIO_MAXIOV).contains(&f.args[2]) {
@@ -251,7 +253,7 @@ fn starts(f: &mut Frame, i: usize, writes: bool) -> u32 {
     }
     f.want = 0;
     for v in &f.iov[..f.vectors] {
-        if v.len > 0x7fff_f000 {
+        if v.len > MOST {
             return RUN;
         }
         f.want += v.len;
@@ -259,7 +261,7 @@ fn starts(f: &mut Frame, i: usize, writes: bool) -> u32 {
     if f.want == 0 {
         return RUN;
     }
-    if f.want > 0x7fff_f000 {
+    if f.want > MOST {
         return suspends(f, &[0], Reason::Vector);
     }
     if writes {

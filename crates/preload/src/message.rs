@@ -158,7 +158,7 @@ fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     let flags = flags & FLAGS;
     f.iov[0] = Iov {
         base,
-        len: len.min(0x7fff_f000),
+        len: len.min(io::MOST),
     };
     f.vectors = 1;
     f.flags = flags;

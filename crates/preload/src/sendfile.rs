@@ -12,11 +12,9 @@ use crate::entry::{DONE, Frame, RUN};
 use crate::{access, cold, fdtable, gather, give_up, io, scratch};
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
+use byway_sys::errno::EFAULT;
 use byway_sys::file;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// LINUX sendfile(2): the most of one call.
-const MOST: usize = 0x7fff_f000;
 
 /// Begins such a call.
 pub fn begin(f: &mut Frame) -> u32 {
@@ -48,12 +46,12 @@ fn copies(f: &mut Frame) -> Option<u32> {
         return Some(does);
     }
     f.piece = scratch::borrow(me.tid)?;
-    (f.list, f.next, f.before) = ([from, at], [at, count.min(MOST)], 0);
+    (f.list, f.next, f.before) = ([from, at], [at, count.min(io::MOST)], 0);
     if !gather::next_piece(f) {
         gather::ends(f);
-        // The kernel says what is wrong.
+        // The file ends here. Else the kernel says what is wrong.
         f.result = 0;
-        return (f.next[1] == 0).then_some(DONE);
+        return (f.next[1] == 0 && is_the_file(f)).then_some(DONE);
     }
     let does = io::go_write(f, &me, ch);
     Some(gather::goes_on(f, does))
@@ -92,7 +90,9 @@ fn is_the_file(f: &Frame) -> bool {
 }
 
 /// The call has ended: the offset, or the file's own, is moved by what was sent.
-pub fn moves(f: &Frame) {
+///
+/// LINUX sendfile(2): an offset that cannot be written is told, though the bytes are sent.
+pub fn moves(f: &mut Frame) {
     let ([from, begun], sent) = (f.list, f.before);
     match f.args[2] {
         _ if sent == 0 => {}
@@ -100,7 +100,9 @@ pub fn moves(f: &Frame) {
             file::seek(from, begun + sent, file::SEEK_SET);
         }
         0 => {}
-        // SAFETY: `position` has asked for it.
+        // The call may have slept since `position` asked.
+        at if !access::allowed(at, 8, true) => f.result = EFAULT,
+        // SAFETY: asked for.
         at => unsafe { (at as *mut usize).write_unaligned(begun + sent) },
     }
 }

@@ -36,8 +36,6 @@ pub const COUNTED: usize = 14;
 /// LINUX splice(2): SPLICE_F_NONBLOCK, and all flags.
 const NONBLOCK: usize = 2;
 const FLAGS: usize = 15;
-/// The most of one call, as of read(2).
-const MOST: usize = 0x7fff_f000;
 /// In `Frame::next`, in the place of the target's slot: nothing is kept. Behind it is what an own call is counted as.
 const NULL: usize = usize::MAX;
 
@@ -86,7 +84,7 @@ fn ends_of(f: &mut Frame) -> Option<Ends<'static>> {
         return None;
     }
     (f.fd, f.chan, f.next) = (inlet, slot, [target, 0]);
-    (f.flags, f.pin, f.want) = (0, 0, want.min(MOST));
+    (f.flags, f.pin, f.want) = (0, 0, want.min(io::MOST));
     Some(Ends {
         me,
         from,

@@ -208,21 +208,21 @@ pub fn has_read(f: &mut Frame) -> u32 {
 
 /// A call that may sleep begins at such an end. False: it is matched by now.
 pub fn enters(i: usize) -> bool {
-    attach::domain()
-        .and_then(|d| Channel::at(d, i))
-        .is_some_and(peer::enters)
+    channel(i).is_some_and(peer::enters)
 }
 
 /// Whether such a call is under way, or a set has the end armed.
 pub fn is_counted(i: usize) -> bool {
-    attach::domain()
-        .and_then(|d| Channel::at(d, i))
-        .is_some_and(peer::is_counted)
+    channel(i).is_some_and(peer::is_counted)
 }
 
 /// It has ended.
 pub fn leaves(i: usize) {
-    if let Some(ch) = attach::domain().and_then(|d| Channel::at(d, i)) {
+    if let Some(ch) = channel(i) {
         peer::leaves(ch);
     }
+}
+
+fn channel(i: usize) -> Option<&'static Channel> {
+    Channel::at(attach::domain()?, i)
 }
