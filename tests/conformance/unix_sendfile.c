@@ -312,6 +312,25 @@ static void long_and_the_file_goes(void) {
     IS(answer(), 0);
     goes_on();
 }
+/* Another thread takes the offset's memory away: the call tells it, though it has sent. */
+static off_t *offset;
+static long sends_by_offset(long n) {
+    *offset = (off_t)(here->out % PERIOD);
+    return sendfile(here->fd, file, offset, n);
+}
+static void long_and_the_offset_goes(void) {
+    if (is_tcp()) return; /* its buffers may take all of the call */
+    meet_with_file();
+    offset = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    falls_asleep(0, sends_by_offset, LONG);
+    IS(munmap(offset, 4096), 0);
+    ask(takes, LONG);
+    IS(wakes(0), -1);
+    IS(errno, EFAULT);
+    here->out += LONG;
+    IS(answer(), 0);
+    goes_on();
+}
 /* Several threads send the same file at a time, each to its own connection, more of them than there are buffers. */
 static long sends_by_thread(long i) {
     off_t o = 0;
@@ -342,4 +361,4 @@ static void threads(void) {
 }
 UNIX_MAIN(T(beside_writes), T(a_reader_sleeps), T(a_server), T(to_the_end), T(what_is_wrong), T(nobody_reads), T(is_full), T(signals),
           T(long_ones), T(long_and_signals), T(long_and_interrupted), T(long_with_a_time), T(long_and_the_peer_goes),
-          T(long_and_the_file_goes), T(threads))
+          T(long_and_the_file_goes), T(long_and_the_offset_goes), T(threads))
