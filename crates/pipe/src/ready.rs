@@ -1,7 +1,8 @@
 //! What a read or a write would find, without making it: for those who wait for several pipes at once, or only ask.
 //!
 //! Invariant: nothing leaves or enters the stream. A caller that was told "nothing" is armed as a reader that found nothing (I4),
-//! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest.
+//! or finds the kernel lane full as a writer that found no room: the descriptor tells the rest. Of bytes that are told no
+//! writer can take any back: an offer (single_copy.rs) is none.
 //! Not here: the calls that ask (the native library's event queue, the preload library's ready.rs).
 use crate::channel::{AWAITED, Channel, PIPE_BUF};
 use crate::read::{self, AGAIN, Armed, Drained};
@@ -142,7 +143,7 @@ fn is_lane_behind(ch: &Channel) -> bool {
 
 /// Whether the ring has something to read before `end`, where the stream ended a moment ago.
 pub fn has_unread(ch: &Channel, end: u64) -> bool {
-    !ch.tail().closed() && (ch.head().position() != end || ch.offer().is_made())
+    !ch.tail().closed() && ch.head().position() != end
 }
 
 /// Where the stream ends, as far as it went through the ring.
@@ -165,7 +166,7 @@ pub fn is_readable(me: &Caller, ch: &Channel, fd: usize) -> Option<bool> {
     {
         return Some(readable);
     }
-    Some(count(me, ch, fd)? > 0 || (ch.offer().is_made() && !ch.tail().closed()))
+    Some(count(me, ch, fd)? > 0)
 }
 
 /// Whether poll(2) of a writer says that it can write: a write of PIPE_BUF bytes would not wait.
@@ -263,7 +264,7 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             continue;
         }
         let m = ch.chunk();
-        if t.wide(h.position()) != h.position() || ch.offer().is_made() {
+        if t.wide(h.position()) != h.position() {
             return Sight::Bytes;
         }
         if m.valid() {
