@@ -25,9 +25,11 @@ pub(crate) mod late;
 pub use batch::{NO_GAIN, QUICK, gather, gathered, looked, may_gather};
 pub use handover::{CALM, DOUBLED, LATE, LONGEST, REST, apart, hand_over};
 
-/// For how long a wait spins, us: about what a sleep and its wake-up take (12 to 20 measured, ADR 18). So a wait costs
-/// at most twice the better of the two.
-const SPIN_US: u64 = 20;
+/// For how long a wait spins, us: until a peer that was asleep has woken up, which takes 12 to 40, and has answered. Two ends
+/// that both sleep never find each other awake else (ADR 53).
+const SPIN_US: u64 = 40;
+/// One that only tries whether it would pay again.
+const TRY_US: u64 = 20;
 /// An answer that comes sooner comes from a peer that runs now.
 const PROMPT_US: u64 = 1;
 /// A yield that took longer was dear.
@@ -133,7 +135,8 @@ fn wait(
     let may_wait = may_spin || may_yield && t0 >= until.load(Relaxed);
     let held = (may_wait && me.enders != Enders::None).then(Held::new);
     if may_spin {
-        let end = t0 + SPIN_US * us;
+        let pays = spins.pays();
+        let end = t0 + if pays { SPIN_US } else { TRY_US } * us;
         loop {
             let pauses = pace.pauses(before - t0 < PROMPT_US * us, asked);
             for _ in 0..if pauses == 0 { 32 } else { 8 } {
@@ -150,7 +153,12 @@ fn wait(
                 break;
             }
         }
-        spins.after(false).store(history);
+        // One of twice the length counts as two.
+        let vain = match pays {
+            true => spins.after_dear(),
+            false => spins.after(false),
+        };
+        vain.store(history);
     }
     if may_yield && t0 >= until.load(Relaxed) {
         process::yield_now();
