@@ -160,7 +160,8 @@ pub struct WriterSide {
     pub since: AtomicU32,
     /// Bytes that writes of the kernel's have taken.
     pub kernel: AtomicU64,
-    /// Of a FIFO, which runs have used it: a bit for each of the domain's members. Of a socket, since when it wakes.
+    /// Of a FIFO, which runs have used it: a bit for each of the domain's members. Of a socket, since when it wakes,
+    /// or asks for its other end.
     pub runs: AtomicU64,
 }
 

@@ -17,7 +17,7 @@ use crate::{Caller, policy, tcp};
 use byway_mem::domain::Domain;
 use byway_mem::registry;
 use byway_sys::diag::Diag;
-use byway_sys::process;
+use byway_sys::{clock, process};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// In place of the other end's inode number: none is known, or the end is closed.
@@ -28,8 +28,11 @@ const OUTSIDER: u32 = 1 << 31;
 /// Writes of the kernel's that make it worth to ask for the other end.
 pub const WORTH: u32 = 64;
 
-/// As many after which the kernel has been asked twice, and once more is the last time: such an other end takes no part.
+/// As many after which the kernel has been asked twice, and once more may be the last time: such an other end takes no part.
 const ASKED: u32 = 1 << 12;
+/// If it has not come for so long, us: one that takes all that a full queue has of short writes makes few calls, and has its
+/// channel late.
+const COMES_US: u64 = 100_000;
 
 /// Whether the end that writes to `ch` knows the other.
 pub fn is_matched(ch: &Channel) -> bool {
@@ -100,7 +103,7 @@ pub fn closes(d: Domain, i: usize) {
 /// known.
 pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
     if !is_matched(ch) && !matches(me, ch, fd) {
-        if ch.writer.0.worth.load(Relaxed) >= ASKED {
+        if is_late(me, ch) {
             takes_no_part(ch);
         }
         policy::open_later(ch, Reason::OtherEnd);
@@ -124,6 +127,16 @@ pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
             false
         }
     }
+}
+
+/// The other end of that which writes to `ch` was asked for in vain: whether that was the last time.
+fn is_late(me: &Caller, ch: &Channel) -> bool {
+    let (w, now) = (&ch.writer.0, clock::now());
+    if !policy::was_left(ch) {
+        w.runs.store(now, Relaxed);
+    }
+    let took = now.saturating_sub(w.runs.load(Relaxed));
+    w.worth.load(Relaxed) >= ASKED && took > COMES_US * policy::per_us(me)
 }
 
 /// The other end of that which writes to `ch` takes no part: both directions are the kernel's for good, and cost what its do.

@@ -49,6 +49,8 @@ const FLOW: u32 = 4;
 const SOCKET_FLOW: u32 = 1;
 /// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
 const LEARNED: u64 = 1024 * 1024;
+/// So many carried bytes keep a socket's ring from being left for good.
+const PROVEN: u64 = 16 * LEARNED;
 
 /// The size of a new ring: what lies in flight should stay in a CPU's second-level cache, and on one CPU that cache
 /// holds the buffers of both ends too; or what the run was told. When half of the domain's memory is in use, two
@@ -226,8 +228,9 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
 
 /// How a ring is left that was in vain `IN_VAIN` times, the first at `from`.
 pub fn how_left(me: &Caller, ch: &Channel, from: u64) -> Leave {
-    // One that was worth its ring for a MiB may have met a busy moment of the machine.
-    let proven = ch.writer.0.worth.load(Relaxed) < peer::WORTH;
+    // One that was worth its ring for a MiB may have met a busy moment of the machine; one that was for much more may again.
+    let w = &ch.writer.0;
+    let proven = w.worth.load(Relaxed) < peer::WORTH || w.counted() >= PROVEN;
     if ch.is_socket() && is_close(me, from) && !proven {
         return Leave::ForGood;
     }

@@ -84,10 +84,11 @@ fn a_ring_is_left_after_64_wake_ups_in_a_row() {
 }
 
 /// A socket's, on two CPUs: wakes until its ring is left, and how, where every eighth write wakes nobody and the first wake was
-/// `ago` us ago.
-fn socket_left_after(ago: u64, worth: u32) -> (u32, Option<Leave>) {
+/// `ago` us ago; its ring has carried so much before.
+fn socket_left_after(ago: u64, worth: u32, carried: usize) -> (u32, Option<Leave>) {
     let p = pipe();
     p.ch.writer.0.worth.store(worth, Relaxed);
+    p.ch.writer.0.count(carried);
     p.ch.facts.0.holders.store(Holders::Unix as u32, Relaxed);
     let me = on(&p, 2);
     let cycles = u64::from(p.me().domain.header().cycles_per_us.load(Relaxed).max(100));
@@ -110,10 +111,12 @@ fn socket_left_after(ago: u64, worth: u32) -> (u32, Option<Leave>) {
 #[test]
 fn a_sockets_ring_is_left_for_good_if_its_connection_is_in_use() {
     // One write that woke nobody makes one good, on two CPUs too.
-    assert_eq!(socket_left_after(0, 64), (72, Some(Leave::ForGood)));
-    assert_eq!(socket_left_after(650_000, 64), (72, Some(Leave::ForNow)));
+    assert_eq!(socket_left_after(0, 64, 0), (72, Some(Leave::ForGood)));
+    assert_eq!(socket_left_after(650_000, 64, 0), (72, Some(Leave::ForNow)));
     // It was worth its ring before.
-    assert_eq!(socket_left_after(0, 32), (72, Some(Leave::ForNow)));
+    assert_eq!(socket_left_after(0, 32, 0), (72, Some(Leave::ForNow)));
+    let much = 16 << 20;
+    assert_eq!(socket_left_after(0, 64, much), (72, Some(Leave::ForNow)));
 }
 
 #[test]

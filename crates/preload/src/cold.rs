@@ -18,6 +18,7 @@ use byway_pipe::channel::{Channel, Holders};
 use byway_pipe::lock::Patience;
 use byway_pipe::reason::Reason;
 use byway_pipe::{birth, peer, tcp};
+use byway_sys::errno::Ret;
 use byway_sys::syscall::nr;
 use byway_sys::{file, process, socket};
 use core::sync::atomic::AtomicU32;
@@ -25,8 +26,10 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// In `Frame::kind`.
 pub const CALL: usize = 30;
-/// So many calls run before an end has a channel.
+/// So many calls run before an end has a channel. One that moves much counts as one for each `MUCH` bytes: an end that reads
+/// all that a stream of short writes has left makes few.
 const FEW: u32 = 64;
+const MUCH: Ret = 32 << 10;
 
 /// In a cold end's entry: the calls under way, those that were made, which of the ends that had the number this is, whether it
 /// writes no more, and whether accept(2) made it.
@@ -266,8 +269,14 @@ pub fn call(f: &mut Frame) -> Option<u32> {
 pub fn ended(f: &Frame) -> u32 {
     // The number may be another end's by now.
     let same = |e: u32| fdtable::is_cold(e) && which(e) == f.chan as u32 && under_way(e) > 0;
+    let ends = |e| {
+        let more = FEW
+            .saturating_sub(made(e))
+            .min((f.result.max(0) / MUCH) as u32);
+        same(e).then(|| e - UNDER_WAY + more * MADE)
+    };
     if io::is_made_here(f) {
-        fdtable::change(f.args[0], |e| same(e).then(|| e - UNDER_WAY));
+        fdtable::change(f.args[0], ends);
     }
     DONE
 }
