@@ -132,6 +132,7 @@ pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
 /// The other end of that which writes to `ch` was asked for in vain: whether that was the last time.
 fn is_late(me: &Caller, ch: &Channel) -> bool {
     let (w, now) = (&ch.writer.0, clock::now());
+    // Nothing was asked before: each question in vain counts as a ring that was left (`policy::open_later`).
     if !policy::was_left(ch) {
         w.runs.store(now, Relaxed);
     }

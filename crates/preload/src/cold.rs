@@ -26,8 +26,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// In `Frame::kind`.
 pub const CALL: usize = 30;
-/// So many calls run before an end has a channel. One that moves much counts as one for each `MUCH` bytes: an end that reads
-/// all that a stream of short writes has left makes few.
+/// So many calls run before an end has a channel. One that moves much counts as one more for each `MUCH` bytes: an end that
+/// reads all that a stream of short writes has left makes few.
 const FEW: u32 = 64;
 const MUCH: Ret = 32 << 10;
 
@@ -269,10 +269,9 @@ pub fn call(f: &mut Frame) -> Option<u32> {
 pub fn ended(f: &Frame) -> u32 {
     // The number may be another end's by now.
     let same = |e: u32| fdtable::is_cold(e) && which(e) == f.chan as u32 && under_way(e) > 0;
+    let much = (f.result.max(0) / MUCH) as u32;
     let ends = |e| {
-        let more = FEW
-            .saturating_sub(made(e))
-            .min((f.result.max(0) / MUCH) as u32);
+        let more = much.min(FEW.saturating_sub(made(e)));
         same(e).then(|| e - UNDER_WAY + more * MADE)
     };
     if io::is_made_here(f) {
