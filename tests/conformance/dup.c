@@ -84,6 +84,67 @@ static void number_reused(void) {
     AT_EOF(q[0]);
     IS(write(q[1], "x", 1), 1);
 }
+/* What the kernel says of a descriptor is true of that number until it is another file's, and by its own name alone. */
+static void told_of(int fd) {
+    struct stat st;
+    IS(fstat(fd, &st), 0);
+    CHECK(S_ISFIFO(st.st_mode), "a pipe");
+    IS(fstatat(fd, "", &st, AT_EMPTY_PATH), 0);
+    CHECK(S_ISFIFO(st.st_mode), "a pipe");
+    IS(fstatat(fd, "/dev/null", &st, AT_EMPTY_PATH), 0);
+    CHECK(S_ISCHR(st.st_mode), "another file, by its path");
+    FAILS(fstatat(fd, "null", &st, AT_EMPTY_PATH), ENOTDIR);
+    FAILS(fstatat(fd, "", &st, 0), ENOENT);
+    FAILS(syscall(SYS_fstat, fd, (void *)8), EFAULT);
+    IS(syscall(SYS_fstat, fd, &st), 0);
+    CHECK(S_ISFIFO(st.st_mode), "a pipe");
+}
+static void told_first(void) {
+    struct stat st;
+    int p[2], n = open("/dev/null", O_RDONLY);
+    mkpipe(p);
+    for (uint64_t at = 0; at < 300000; at += 100000) {
+        IS(fstat(n, &st), 0);
+        CHECK(S_ISCHR(st.st_mode), "a file");
+        if (at) close(n);
+        IS(at ? dup(p[0]) : dup2(p[0], n), n);
+        int w = dup(p[1]);
+        told_of(n);
+        told_of(w);
+        flow(n, w, at);
+        close(w);
+        close(n);
+        IS(open("/dev/null", O_RDONLY), n);
+    }
+}
+enum { NUMBER = 77 };
+static volatile int over;
+static void *asks(void *x) {
+    struct stat st;
+    char b;
+    while (!over) {
+        fstat(NUMBER, &st);
+        read(NUMBER, &b, 0);
+    }
+    return 0;
+}
+static void told_meanwhile(void) { /* another thread asks while the number becomes another file's */
+    int p[2], n = open("/dev/null", O_RDONLY);
+    pthread_t t;
+    mkpipe(p);
+    IS(dup2(n, NUMBER), NUMBER);
+    IS(pthread_create(&t, 0, asks, 0), 0);
+    for (int i = 0; i < 20000; i++) {
+        if (i % 2) close(NUMBER);
+        IS(i % 2 ? fcntl(p[0], F_DUPFD, NUMBER) : dup2(p[0], NUMBER), NUMBER);
+        put(p[1], 100, i * 100);
+        get(NUMBER, 100, i * 100);
+        if (i % 3) close(NUMBER);
+        IS(i % 3 ? fcntl(n, F_DUPFD, NUMBER) : dup2(n, NUMBER), NUMBER);
+    }
+    over = 1;
+    pthread_join(t, 0);
+}
 static void by_proc(void) {
     int p[2];
     char n[64];
@@ -176,5 +237,5 @@ static void closed_while_read_blocks(void) {
     signal(SIGPIPE, SIG_IGN);
     FAILS(write(P[1], "x", 1), EPIPE);
 }
-MAIN(T(by_dup), T(by_dup2), T(by_fcntl), T(by_close_range), T(number_reused), T(by_proc), T(dev_stdin),
-     T(cat_dev_stdin), T(closed_by_another_thread), T(closed_while_read_blocks))
+MAIN(T(by_dup), T(by_dup2), T(by_fcntl), T(by_close_range), T(number_reused), T(told_first), T(told_meanwhile), T(by_proc),
+     T(dev_stdin), T(cat_dev_stdin), T(closed_by_another_thread), T(closed_while_read_blocks))

@@ -55,6 +55,8 @@ pub const ROWS: &[Row] = &[
     row(&[(PIPE, "pipe"), (PIPE2, "pipe2")], ALWAYS, "a channel comes into being (not with O_DIRECT)"),
     row(&[(CLOSE, "close"), (DUP2, "dup2"), (DUP3, "dup3"), (CLOSE_RANGE, "close_range")], ALWAYS,
         "the kernel's own; the channel follows. close_range with CLOSE_RANGE_UNSHARE: the process resigns"),
+    row(&[(FSTAT, "fstat"), (NEWFSTATAT, "newfstatat")], BY_FIRST,
+        "the kernel's own; a descriptor that it says is no pipe's and no socket's is known to be plain"),
     row(&[(FORK, "fork"), (VFORK, "vfork"), (CLONE, "clone"), (CLONE3, "clone3")], ALWAYS,
         "carried on by children and threads; what a vfork child uses is handed back for good. A child with the memory but other descriptors, \
          or in a new pid name space: the process resigns"),
@@ -186,7 +188,8 @@ pub fn reason(n: usize, why: Reason) -> Reason {
 
 /// Which of the entry code's classes a call is of: 0 runs, 1 is ours if the descriptor in its first argument is not
 /// plain, 2 is always asked, 3 takes memory away, 4 too, and is asked if it makes memory executable, 5 is asked if the
-/// descriptor in its list of one is not plain, 6 if its second argument is not null, 7 as 1, and by its third argument.
+/// descriptor in its list of one is not plain, 6 if its second argument is not null, 7 as 1, and by its third argument, 8 as 1,
+/// if it has AT_EMPTY_PATH.
 pub const fn class(n: usize) -> u8 {
     let row = row_of(n);
     let does = if row < ROWS.len() {
@@ -198,6 +201,7 @@ pub const fn class(n: usize) -> u8 {
         _ if n == POLL => 5,
         _ if n == RT_SIGACTION => 6,
         _ if n == SPLICE => 7,
+        _ if n == NEWFSTATAT => 8,
         Runs => 0,
         Carried | Decided { first: true } => 1,
         HandsBack(&[0], _) => 1,
@@ -239,7 +243,7 @@ mod tests {
         let is = (byway_sys::cached::VERSION, sum);
         assert_eq!(
             is,
-            (16, 8182273168402918645),
+            (17, 6831109919537400176),
             "raise VERSION of crates/sys/src/cached.rs with it"
         );
     }

@@ -5,6 +5,7 @@
 //! Not here: how bytes are moved.
 use crate::entry::{DONE, Frame, HEARD, RUN, THEN};
 use crate::environment::{self, Copy};
+use crate::fdtable::Lookup;
 use crate::give_up::{SUSPENDED, gives_up, is_small, resumes};
 use crate::messages::Many;
 use crate::sleep::{Begun, SLEEP};
@@ -26,6 +27,7 @@ const EPOCH: usize = 20;
 const EXEC: usize = 21;
 const OPENED: usize = 25;
 const DUPLICATED: usize = 26;
+const CLOSED: usize = 32;
 
 const AT_FDCWD: usize = -100isize as usize;
 
@@ -101,6 +103,7 @@ fn decides(f: &mut Frame) -> u32 {
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => forks(f),
         nr::EXECVE | nr::EXECVEAT => execs(f),
         nr::OPEN | nr::OPENAT => opens(f),
+        nr::FSTAT | nr::NEWFSTATAT => tells(f),
         nr::MKNOD | nr::MKNODAT => new_fifo::makes(f),
         nr::RT_SIGACTION => {
             handler(a0, a1);
@@ -228,7 +231,7 @@ fn replaces(f: &mut Frame) -> u32 {
     match f.nr {
         nr::CLOSE => {
             let was = forgets(a0);
-            closes(f, was)
+            closes(f, was, [a0, a0])
         }
         nr::CLOSE_RANGE => {
             if a2 & 2 != 0 {
@@ -242,13 +245,13 @@ fn replaces(f: &mut Frame) -> u32 {
                 message::closes_all(a0 as u32 as usize, a1 as u32 as usize);
             }
             let was = a2 & 4 == 0 && fdtable::forget_range(a0 as u32 as usize, a1 as u32 as usize);
-            closes(f, was)
+            closes(f, was, [a0, a1])
         }
         _ => {
             sets::leaves(a0);
             unmatched::is_shared(a0);
             let was = a0 as u32 != a1 as u32 && forgets(a1);
-            closes(f, was)
+            closes(f, was, [a1, a1])
         }
     }
 }
@@ -284,6 +287,14 @@ fn goes_on(f: &mut Frame) -> u32 {
         messages::OWN => DONE,
         EPOCH => {
             moved();
+            DONE
+        }
+        CLOSED => {
+            let [first, last] = f.list.map(|fd| fd as u32 as usize);
+            fdtable::closed(first, last);
+            if f.done != 0 {
+                moved();
+            }
             DONE
         }
         EXEC => {
@@ -326,6 +337,28 @@ fn opens(f: &mut Frame) -> u32 {
     same(f, OPENED)
 }
 
+/// fstat(2). Programs ask it of a file that they have opened, before they read: so nobody need ask once more.
+fn tells(f: &mut Frame) -> u32 {
+    let [fd, a1, a2, a3, ..] = f.args;
+    let Some(asked) = Lookup::begin(fd) else {
+        return RUN;
+    };
+    // SAFETY: the kernel checks the addresses; this is the caller's own call.
+    f.result = unsafe { call6(f.nr, fd, a1, a2, a3, 0, 0) };
+    let (path, to) = match f.nr {
+        nr::FSTAT => (0, a1),
+        _ => (a1, a2),
+    };
+    // LINUX newfstatat(2): AT_EMPTY_PATH allows a path too. From 6.11 on none is like an empty one.
+    // SAFETY: the kernel has just read it there.
+    let is_of = || path == 0 || unsafe { *(path as *const u8) } == 0;
+    // SAFETY: the kernel has just told there.
+    if !failed(f.result) && is_of() && !unsafe { file::is_told_of(to) } {
+        asked.is_plain();
+    }
+    DONE
+}
+
 /// The same call, with a word afterwards.
 fn same(f: &mut Frame, kind: usize) -> u32 {
     f.sub[0] = f.nr;
@@ -341,7 +374,14 @@ pub fn moved() {
     }
 }
 
-fn closes(f: &mut Frame, carried: bool) -> u32 {
+/// The descriptors from the first of `all` to the last were forgotten, and one was a `carried` pipe's. With a second thread
+/// they are once more after the call: until then each is the old file still, as that thread may have learned.
+fn closes(f: &mut Frame, carried: bool, all: [usize; 2]) -> u32 {
+    if io::THREADS.load(Relaxed) {
+        f.list = all;
+        f.done = carried as usize;
+        return same(f, CLOSED);
+    }
     if carried { same(f, EPOCH) } else { RUN }
 }
 
@@ -451,6 +491,8 @@ fn vfork_child(f: &mut Frame) -> u32 {
         | nr::ACCEPT4
         | nr::MKNOD
         | nr::MKNODAT
+        | nr::FSTAT
+        | nr::NEWFSTATAT
         | nr::RT_SIGACTION
         | nr::MMAP
         | nr::MPROTECT

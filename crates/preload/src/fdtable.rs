@@ -1,7 +1,8 @@
 //! fd -> plain, or the channels of its object; filled on first use by asking the kernel.
 //!
 //! Invariant: an entry says what the fd is now: it is cleared before every close or dup2 that this process makes, and
-//! set only from an fstat(2) of the fd itself. The table is private memory, so a fork's child has its own.
+//! set only from an fstat(2) of the fd itself that no close overlaps. The table is private memory, so a fork's child has
+//! its own.
 //! Not here: channels' state. Lookup takes no lock.
 use crate::{attach, cold, family, fifo, message, sets};
 use byway_mem::domain::Domain;
@@ -17,6 +18,9 @@ const UNKNOWN: u32 = 0;
 const PLAIN: u32 = 1;
 // Else four times the channel's slot, plus two, plus the access mode. The entry code counts on that: the slot plus one,
 // which is the channel's number (crate pipe, biased_lock.rs), is such an entry plus two, over four.
+
+/// Nothing is known yet, and somebody asks: then how many closes there were.
+const ASKING: u32 = 1 << 29;
 
 /// A connected socket: then the slot that it reads from, or `NO_SLOT`, and the one that it writes to.
 const SOCKET: u32 = 1 << 30;
@@ -48,24 +52,20 @@ const _: () = assert!(family::MOST == 1 << 15);
 
 /// On one page with the first entries: after a fork the first store into a page copies it.
 #[repr(C)]
-struct Table {
+pub struct Table {
     /// Moves with every close, so that a lookup that overlaps one is not kept.
     closes: AtomicU32,
     entries: [AtomicU32; FDS],
 }
-static ALL: Table = Table {
+pub static ALL: Table = Table {
     closes: AtomicU32::new(0),
     entries: [const { AtomicU32::new(UNKNOWN) }; FDS],
 };
 const CLOSES: &AtomicU32 = &ALL.closes;
 const TABLE: &[AtomicU32; FDS] = &ALL.entries;
 
-/// Address of the table, for the entry code.
-#[repr(transparent)]
-pub struct Base(*const [AtomicU32; FDS]);
-// SAFETY: a constant address of atomics.
-unsafe impl Sync for Base {}
-pub static BASE: Base = Base(TABLE);
+/// For the entry code.
+pub const ENTRIES_AT: usize = core::mem::offset_of!(Table, entries);
 
 /// What a carried descriptor reads from and writes to: channel slots, of a pipe at most one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -222,7 +222,42 @@ pub fn is_socket(fd: usize) -> bool {
 pub fn entry(fd: usize) -> u32 {
     TABLE
         .get(fd as u32 as usize)
-        .map_or(UNKNOWN, |e| e.load(Relaxed))
+        .map(|e| e.load(Relaxed))
+        .filter(|e| !is_asking(*e))
+        .unwrap_or(UNKNOWN)
+}
+
+fn is_asking(e: u32) -> bool {
+    e & (SET | SOCKET | ASKING) == ASKING
+}
+
+/// The kernel is asked what a descriptor is, of which nothing is known. Who closes it takes the lookup away, so what the
+/// kernel has said of a file before is not kept of the next one.
+#[derive(Clone, Copy)]
+pub struct Lookup {
+    fd: usize,
+    asking: u32,
+}
+
+impl Lookup {
+    /// Before the kernel is asked; `None`: something is known. A lookup that is under way, or was left, ends.
+    pub fn begin(fd: usize) -> Option<Lookup> {
+        let asking = ASKING | CLOSES.load(Relaxed) & (ASKING - 1);
+        let e = TABLE.get(fd)?;
+        let begins = |e| (e == UNKNOWN || is_asking(e)).then_some(asking);
+        e.fetch_update(Relaxed, Relaxed, begins).ok()?;
+        Some(Lookup { fd, asking })
+    }
+
+    fn keep(self, found: Option<Endpoint>) {
+        let code = found.map_or(PLAIN, Endpoint::code);
+        let _ = TABLE[self.fd].compare_exchange(self.asking, code, Relaxed, Relaxed);
+    }
+
+    /// It is no pipe and no socket.
+    pub fn is_plain(self) {
+        self.keep(None);
+    }
 }
 
 /// What is known of the epoll set behind `fd`.
@@ -350,12 +385,12 @@ fn matched(d: &Domain, writes: usize, dev: u64, ino: u64) -> Option<Endpoint> {
 }
 
 fn ask(fd: usize) -> Option<Endpoint> {
-    let before = CLOSES.load(Relaxed);
+    let asked = Lookup::begin(fd);
     let id = file::identity(fd)?;
     let d = attach::domain()?;
-    let keep = |found: Option<Endpoint>| {
-        if fd < FDS && CLOSES.load(Relaxed) == before {
-            TABLE[fd].store(found.map_or(PLAIN, Endpoint::code), Relaxed);
+    let keep = |found| {
+        if let Some(asked) = asked {
+            asked.keep(found);
         }
     };
     let known = match id.fifo {
@@ -402,7 +437,7 @@ pub fn leave(fd: usize, i: usize) -> bool {
     let Some(e) = TABLE.get(fd as u32 as usize) else {
         return false;
     };
-    let now = e.load(Relaxed);
+    let now = entry(fd);
     let left = Endpoint::of(now).is_some_and(|end| {
         let for_good = |i: usize| {
             let ch = attach::domain().and_then(|d| Channel::at(d, i));
@@ -430,6 +465,16 @@ pub fn forget(fd: usize) -> bool {
         .get(fd as u32 as usize)
         .map_or(UNKNOWN, |e| e.swap(UNKNOWN, Relaxed));
     was != PLAIN && !is_cold(was)
+}
+
+/// The descriptors from `first` to `last` have been closed: what a lookup has found since they were forgotten is of the old
+/// files. What is known of a new one is found again; sets and cold ends are not, and no lookup finds those.
+pub fn closed(first: usize, last: usize) {
+    CLOSES.fetch_add(1, Relaxed);
+    let found = |e| (e != UNKNOWN && e < SET && !is_cold(e)).then_some(UNKNOWN);
+    for e in TABLE.iter().take(last.saturating_add(1)).skip(first) {
+        let _ = e.fetch_update(Relaxed, Relaxed, found);
+    }
 }
 
 /// `fd` is a socket with no channel, and new, or was before a call that began after `before` closes. Where another thread has

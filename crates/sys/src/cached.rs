@@ -4,7 +4,7 @@
 //! Not here: what lies behind the head (crates/cli/src/rewrite/image.rs).
 
 /// Of what the rewriter does and of how it lays a file out: two digits.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 /// What a file's name ends with.
 pub const SUFFIX: [u8; 4] = [b'.', b'v', DIGITS[0], DIGITS[1]];
 const DIGITS: [u8; 2] = [b'0' + VERSION as u8 / 10, b'0' + VERSION as u8 % 10];

@@ -67,6 +67,16 @@ fn ident(st: &Stat) -> Ident {
     }
 }
 
+/// Whether that is a pipe, or a socket, of which fstat(2) has told at `to`.
+///
+/// # Safety
+/// It has.
+pub unsafe fn is_told_of(to: usize) -> bool {
+    // SAFETY: the caller's promise. The program may have it at any address.
+    let st = unsafe { (to as *const Stat).read_unaligned() };
+    [S_IFIFO, S_IFSOCK].contains(&(st.mode & S_IFMT))
+}
+
 /// The same of a regular file that has bytes. One of proc(5) shows none.
 pub fn regular(fd: usize) -> Option<Ident> {
     let st = stat(fd)?;
@@ -145,9 +155,11 @@ fn mode_of(fd: usize) -> Option<usize> {
     (!failed(flags)).then_some(flags as usize & O_ACCMODE)
 }
 
+/// LINUX open(2): the descriptor itself is meant, and no path from it.
+pub const AT_EMPTY_PATH: usize = 0x1000;
+
 /// When the file behind `fd` came into being, ns since the epoch; 0 where its file system does not keep that.
 pub fn born(fd: usize) -> u64 {
-    const AT_EMPTY_PATH: usize = 0x1000;
     const STATX_BTIME: usize = 0x800;
     let mut st = [0u64; 32];
     let path = c"".as_ptr() as usize;
