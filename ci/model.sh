@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The models: the channel protocol (models/pipe.pml), small configurations in full, larger ones by supertrace for a while; threads
-# that share a set (models/pool.pml), ends that find each other (models/match.pml), the inbox of a UDP socket (models/inbox.pml),
-# the biased lock and the inline payload (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of
-# all, each known bug as a control that must be found.
+# that share a set (models/pool.pml), ends that find each other (models/match.pml), a connection of stream sockets
+# (models/socket.pml), the inbox of a UDP socket (models/inbox.pml), the biased lock and the inline payload
+# (models/biased_lock.pml), and pass-through calls (models/pass_through.pml), in full; of all, each known bug as a control that
+# must be found.
 # usage: model.sh [SECONDS for each supertrace, default 8]
 set -u
 cd "$(dirname "$0")/.."
@@ -86,6 +87,19 @@ holds -DN=4
 holds -DN=4 -DOUTSIDER=1
 for bug in COUNT LOOK CALLS; do finds -DBUG_$bug; done
 finds -DBUG_OUTSIDER -DOUTSIDER=1
+# A connection of stream sockets.
+model=$PWD/models/socket.pml
+holds -DN=4
+holds -DN=3 -DLEAVES=1 -DKILLED=1
+holds -DN=3 -DLEAVES=1 -DMIXED=1
+holds -DN=2 -DCAP=1 -DBOTH=1
+finds -DBUG_CHUNK -DN=3
+finds -DBUG_FULL -DN=5
+finds -DBUG_EARLY -DN=3 -DLEAVES=1
+finds -DBUG_SLEEP -DN=2 -DCAP=1 -DBOTH=1
+finds -DBUG_MIXED -DN=3 -DMIXED=1
+finds -DBUG_GONE -DN=3 -DLEAVES=1 -DKILLED=1
+finds -DBUG_SAME -DN=4
 # The inbox of a UDP socket.
 model=$PWD/models/inbox.pml
 holds -DN=3

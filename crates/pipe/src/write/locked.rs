@@ -202,6 +202,13 @@ impl<'a> Locked<'a, '_> {
         if ch.tail() != see.t {
             return AGAIN;
         }
+        // It saw this tail and no chunk, and not that the ring was handed back since and opened again behind one. What a
+        // socket's lane has is counted, and only of one chunk.
+        if see.m.valid() && ch.is_socket() {
+            lock::unlock(me, ch);
+            handback::hand_back(me, ch, fd, false, Reason::Cold);
+            return BEGIN_ANEW;
+        }
         match wake::long(me, ch, fd, self.w, see.t, see.ring, see.pos) {
             Ok(true) => {
                 if let Some(how) = policy::on_wake(me, ch, self.w.want) {
