@@ -353,7 +353,7 @@ fn tells(f: &mut Frame) -> u32 {
     // SAFETY: the kernel has just read it there.
     let is_of = || path == 0 || unsafe { *(path as *const u8) } == 0;
     // SAFETY: the kernel has just told there.
-    if !failed(f.result) && is_of() && !unsafe { file::is_told_of(to) } {
+    if !failed(f.result) && is_of() && !unsafe { file::is_pipe_or_socket(to) } {
         asked.is_plain();
     }
     DONE

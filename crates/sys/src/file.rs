@@ -67,20 +67,20 @@ fn ident(st: &Stat) -> Ident {
     }
 }
 
-/// Whether that is a pipe, or a socket, of which fstat(2) has told at `to`.
-///
-/// # Safety
-/// It has.
-pub unsafe fn is_told_of(to: usize) -> bool {
-    // SAFETY: the caller's promise. The program may have it at any address.
-    let st = unsafe { (to as *const Stat).read_unaligned() };
-    [S_IFIFO, S_IFSOCK].contains(&(st.mode & S_IFMT))
-}
-
 /// The same of a regular file that has bytes. One of proc(5) shows none.
 pub fn regular(fd: usize) -> Option<Ident> {
     let st = stat(fd)?;
     (st.mode & S_IFMT == S_IFREG && st.size != [0; 2]).then(|| ident(&st))
+}
+
+/// Whether the struct stat at `to`, which the caller's own fstat(2) has filled, is a pipe's or a socket's.
+///
+/// # Safety
+/// It has.
+pub unsafe fn is_pipe_or_socket(to: usize) -> bool {
+    // SAFETY: the caller's promise. The program may have it at any address.
+    let st = unsafe { (to as *const Stat).read_unaligned() };
+    [S_IFIFO, S_IFSOCK].contains(&(st.mode & S_IFMT))
 }
 
 /// Whether `fd` is /dev/null.

@@ -202,8 +202,8 @@ impl<'a> Locked<'a, '_> {
         if ch.tail() != see.t {
             return AGAIN;
         }
-        // It saw this tail and no chunk, and not that the ring was handed back since and opened again behind one. What a
-        // socket's lane has is counted, and only of one chunk.
+        // The reader fell asleep on this tail word, having seen no chunk: since then the ring was handed back, and opened
+        // again behind one (models/socket.pml, BUG_SAME). What a socket's lane has is counted of one chunk alone.
         if see.m.valid() && ch.is_socket() {
             lock::unlock(me, ch);
             handback::hand_back(me, ch, fd, false, Reason::Cold);
