@@ -13,6 +13,8 @@ step ci/tags.sh
 step ci/links.py
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+# A unit test of the lab starts it.
+step cargo build --profile tests --package byway-lab --bin byway-mimalloc --quiet
 # Those without unit tests stay out; the preload library (no_std) could not be built with a test harness.
 step cargo test --profile tests --workspace --exclude byway-preload --exclude byway-capi --exclude byway-fifo-tests --lib --bins --quiet
 step smoke
