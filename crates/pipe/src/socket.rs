@@ -19,7 +19,7 @@ use crate::ring::{CLUSTER, Ring, SMALLEST};
 use crate::word::Tail;
 use crate::{Caller, lock, opening, peer, policy, tcp, wait};
 use byway_mem::participants;
-use byway_sys::errno::EAGAIN;
+use byway_sys::errno::{EAGAIN, ECONNRESET, Ret};
 use byway_sys::socket::MSG_NOSIGNAL;
 use byway_sys::{file, futex, process, socket};
 use core::sync::atomic::Ordering::Relaxed;
@@ -189,7 +189,9 @@ pub fn sleeps_on(me: &Caller, ch: &Channel, fd: usize, was: u64, spans: u64) -> 
     if !moved {
         handback::hand_back(me, ch, fd, false, Reason::Full);
         // It is told of a reset itself, and nobody else is.
-        forgets_reset(ch);
+        if !ch.is_tcp() {
+            forgets_reset(ch);
+        }
     }
     false
 }
@@ -244,7 +246,9 @@ pub(crate) fn spill(me: &Caller, ch: &Channel, fd: usize, r: u64) -> bool {
                 handback::wait_for_taker(me, ch);
                 counts(me, ch, fd);
                 intend(ch, SPILLING, n);
-                if !ch.lane(out).send(ring, r, n) {
+                // TCP takes them for an end that is gone too, and says later that it is.
+                let lost = ch.is_tcp() && socket::is_peer_gone(out);
+                if !ch.lane(out).send(ring, r, n) || lost {
                     ch.facts.0.full.store(RESET, Relaxed);
                 }
                 file::close(out);
@@ -361,6 +365,21 @@ pub fn takes_reset(me: &Caller, ch: &Channel, fd: usize) -> bool {
         socket::take_error(fd);
     }
     reset
+}
+
+/// Of a closed channel: what a write of which `done` bytes are written says, where its reader was killed and had not read all.
+///
+/// LINUX tcp_reset, sk_stream_error: the first that has written nothing is told, without a signal. unix_stream_sendmsg: none is.
+pub(crate) fn tells_writer(ch: &Channel, fd: usize, done: usize) -> Option<Ret> {
+    if !ch.is_tcp() || !is_reset_kept(ch) {
+        return None;
+    }
+    if done > 0 {
+        return Some(done as Ret);
+    }
+    forgets_reset(ch);
+    socket::take_error(fd);
+    Some(ECONNRESET)
 }
 
 /// Of a channel that is read: the kernel has said that the other end is gone and had not read all, where the tail is `t`.

@@ -14,7 +14,7 @@ use crate::wait::late;
 use crate::word::{Chunk, Head, Tail};
 use crate::{
     Caller, Step, biased_lock, fifo, handback, liveness, lock, opening, pass_through, policy,
-    spiller, tcp,
+    socket, spiller, tcp,
 };
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, EPIPE, Ret};
 use byway_sys::file;
@@ -74,7 +74,7 @@ fn goes(me: &Caller, ch: &Channel, fd: usize, w: &mut Progress, (most, now): (u6
                 // Counted, as every call of the kernel on a channel that may be opened again.
                 continue;
             }
-            return Step::Native;
+            return socket::tells_writer(ch, fd, w.done).map_or(Step::Native, Step::Done);
         }
         if !w.at.check((w.want - w.done).min(AHEAD), |p, n| {
             (me.access)(p, n, false)
@@ -122,6 +122,9 @@ pub fn native(me: &Caller, ch: &Channel, fd: usize, want: usize) -> Option<Step>
 
 /// The kernel's turn: opens the channel where that pays, else counts the caller's own write. `None`: look again.
 fn closed(me: &Caller, ch: &Channel, fd: usize, w: &Progress) -> Option<Step> {
+    if let Some(told) = socket::tells_writer(ch, fd, w.done) {
+        return Some(Step::Done(told));
+    }
     let before = if ch.tail().passes_through() {
         pass_through::uncounted(me)
     } else {

@@ -441,6 +441,7 @@ pub fn go_write(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
 pub fn is_closed(f: &mut Frame, me: &Caller, ch: &Channel, want: usize) -> Option<u32> {
     match write::native(me, ch, f.fd, want)? {
         Step::NativeCounted => Some(own(f, WRITE)),
+        Step::Done(told) => Some(finished(f, told)),
         _ => Some(RUN),
     }
 }
