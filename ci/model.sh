@@ -85,7 +85,7 @@ for bug in DISARM SHOW HOOK SURE CALM; do finds -DBUG_$bug -DN=3; done
 model=$PWD/models/match.pml
 holds -DN=4
 holds -DN=4 -DOUTSIDER=1
-for bug in COUNT LOOK CALLS; do finds -DBUG_$bug; done
+for bug in COUNT LOOK CALLS HALF HERE; do finds -DBUG_$bug; done
 finds -DBUG_OUTSIDER -DOUTSIDER=1
 # A connection of stream sockets.
 model=$PWD/models/socket.pml

@@ -1,20 +1,24 @@
 /* The two ends of a connection with a name (docs/sockets.md, ADR 35), as peer.rs of the pipe core and unmatched.rs of the preload
  * library have them.
  *
- *   reader    matched?  its channel counts it, and it sleeps or reads       (as ever: pipe.pml)
- *             else calls++;  matched by now?  calls--, and anew;  else it sleeps in the kernel;  calls--
- *   writer    worth a ring: matched := 1;  lock;  calls = 0?  open
- *   outsider  calls := many, for good;  matched?  hand back for good;  then it reads from the kernel lane alone
+ *   reader    both matched?  its channel counts it, and it sleeps or reads       (as ever: pipe.pml)
+ *             else calls++;  both matched by now?  calls--, and anew;  else it sleeps in the kernel;  calls--
+ *   writer    worth a ring: there := 1;  here := 1;  or, if here is 1, there := 1;  lock;  calls = 0?  open
+ *   answerer  writes at the other end, and matches from there: here := 1;  there := 1
+ *   outsider  calls := many, for good;  both matched?  hand back for good;  then it reads from the kernel lane alone
  *
- * A writer, two threads that read at the other end, and, if wanted, an outsider that gets the same end at any time. Once it has, the
- * threads may end.
+ * here, there: the writer's end, and the readers', knows the other one.
+ * A writer, two threads that read at the other end, one that writes there at any time, and, if wanted, an outsider that gets the same
+ * end at any time. Once it has, the threads may end.
  * Checked: each unit is read, and nobody sleeps beside units that it is not told of (no invalid end state).
  * Not here: places of the kernel lane, hand-backs by steps, death (pipe.pml). An opening and a hand-back are one step each, for both
  * are under the writers' lock. Stores are seen in order: those of this protocol are SeqCst.
  *
  * Parameters: N units; OUTSIDER=1 adds the outsider.
  * Bugs, as controls: BUG_COUNT (a call that is counted does not look again), BUG_LOOK (the writer looks at the calls before it matches),
- * BUG_CALLS (it does not look at them), BUG_OUTSIDER (an outsider does not look whether the ends are matched).
+ * BUG_CALLS (it does not look at them), BUG_HALF (a reader counts no call once its own end is matched, and finds no channel),
+ * BUG_HERE (the writer looks at the calls once its own end is matched), BUG_OUTSIDER (an outsider does not look whether the ends are
+ * matched).
  */
 #ifndef N
 #define N 3
@@ -24,7 +28,8 @@
 #endif
 #define MANY 50
 
-bool matched = false;
+bool here = false;
+bool there = false;
 bool open = false;
 bool forever = false;
 bool outside = false;
@@ -35,6 +40,7 @@ byte lane = 0;
 byte got = 0;
 
 #define LEFT (got < N)
+#define BOTH (here && there)
 
 inline sends() {
     atomic {
@@ -52,10 +58,17 @@ active proctype writer() {
     :: n < N && !open && !forever ->
 #ifdef BUG_LOOK
         idle = (calls == 0);
-        matched = true;
+        there = true;
+        here = true;
         d_step { open = idle && !forever }
 #else
-        matched = true;
+        if
+#ifdef BUG_HERE
+        :: here
+#endif
+        :: there = true
+        fi;
+        here = true;
         d_step {
 #ifdef BUG_CALLS
             idle = true;
@@ -87,18 +100,24 @@ active [2] proctype reader() {
     bool counted;
     do
     :: !LEFT || outside -> break
-    :: LEFT && !matched ->
+    :: LEFT && !BOTH ->
+#ifdef BUG_HALF
+        if
+        :: there -> native()
+        :: else
+        fi;
+#endif
         calls++;
 #ifdef BUG_COUNT
         native();
 #else
         if
-        :: matched
+        :: BOTH
         :: else -> native()
         fi;
 #endif
         calls--
-    :: LEFT && matched ->
+    :: LEFT && BOTH ->
         atomic {
             counted = false;
             if
@@ -116,12 +135,19 @@ active [2] proctype reader() {
     od
 }
 
+active proctype answerer() {
+    if
+    :: here = true; there = true
+    :: true
+    fi
+}
+
 #if OUTSIDER
 active proctype outsider() {
     calls = calls + MANY;
 #ifndef BUG_OUTSIDER
     if
-    :: matched -> d_step { forever = true; open = false; lane = lane + ring; ring = 0 }
+    :: BOTH -> d_step { forever = true; open = false; lane = lane + ring; ring = 0 }
     :: else
     fi;
 #endif

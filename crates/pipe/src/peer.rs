@@ -6,7 +6,7 @@
 //! ```
 //! Nothing is asked at connect or accept, so that a short connection pays next to nothing. Until both are matched all
 //! bytes are the kernel's. A call at an unmatched end may sleep, and the channel that it reads from cannot count it. So
-//! the end counts it itself.
+//! the end counts it itself, as long as one of both does not know the other.
 //!
 //! Invariant: a ring opens only where both ends are matched and no such call is under way at the end that reads: each later
 //! one knows its channel. An end that an outsider may have counts one call for good.
@@ -34,17 +34,26 @@ const ASKED: u32 = 1 << 12;
 /// channel late.
 const COMES_US: u64 = 100_000;
 
-/// Whether the end that writes to `ch` knows the other.
+/// Whether the end that writes to `ch` knows the other, which may not know it yet.
 pub fn is_matched(ch: &Channel) -> bool {
-    // ORDER: after the count of a call (`enters`), or of no consequence.
-    !matches!(ch.writer.0.born.load(SeqCst), NONE | GONE)
+    !matches!(ch.writer.0.born.load(Relaxed), NONE | GONE)
 }
 
-/// A call that may sleep begins at the unmatched end that writes to `ch`. False: it is matched by now.
-pub fn enters(ch: &Channel) -> bool {
-    // ORDER: the count comes before the look, as the match comes before the look at the count (`is_ready`).
+/// The slot that the end which writes to `ch` reads from, once each end knows the other.
+pub fn reads(d: Domain, ch: &Channel) -> Option<usize> {
+    let (key, born) = (&ch.facts.0.key, &ch.writer.0.born);
+    // ORDER: after the count of a call (`enters`), or of no consequence; the other end's likewise.
+    let other = Some(born.load(SeqCst)).filter(|ino| !matches!(*ino, NONE | GONE))?;
+    let i = registry::find(d, key.dev.load(Relaxed), other)?;
+    let far = Channel::at(d, i).filter(|far| far.is_socket())?;
+    (far.writer.0.born.load(SeqCst) == key.inode()).then_some(i)
+}
+
+/// A call that may sleep begins at the unmatched end that writes to `ch`. False: both are matched by now.
+pub fn enters(d: Domain, ch: &Channel) -> bool {
+    // ORDER: the count comes before the look, as the match of both comes before the look at the count (`is_ready`).
     ch.writer.0.unmatched_calls.fetch_add(1, SeqCst);
-    let unmatched = !is_matched(ch);
+    let unmatched = reads(d, ch).is_none();
     if !unmatched {
         leaves(ch);
     }
@@ -109,13 +118,15 @@ pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
         policy::open_later(ch, Reason::OtherEnd);
         return false;
     }
-    let dev = ch.facts.0.key.dev.load(Relaxed);
-    let reader = registry::find(me.domain, dev, ch.reading_end());
-    let Some(reader) = reader.and_then(|i| Channel::at(me.domain, i)) else {
+    let key = &ch.facts.0.key;
+    let reader = registry::find(me.domain, key.dev.load(Relaxed), ch.reading_end());
+    // It may be the one that has matched this end, and is about to match its own.
+    let knows = |reader: &&Channel| tells(reader, NONE, key.inode());
+    let Some(reader) = reader.and_then(|i| Channel::at(me.domain, i).filter(knows)) else {
         ch.keep_closed();
         return false;
     };
-    // ORDER: after the match: a call that is not counted by now sees it.
+    // ORDER: after the match of both: a call that is not counted by now sees it.
     match reader.writer.0.unmatched_calls.load(SeqCst) {
         0 => true,
         OUTSIDER.. => {

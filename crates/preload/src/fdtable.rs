@@ -187,11 +187,7 @@ fn now(fd: usize, e: u32) -> Option<Endpoint> {
     };
     let d = attach::domain()?;
     let ch = Channel::at(d, i)?;
-    if !peer::is_matched(ch) {
-        return Some(end);
-    }
-    let dev = ch.facts.0.key.dev.load(Relaxed);
-    let both = matched(&d, i, dev, ch.facts.0.key.inode()).unwrap_or(end);
+    let both = Endpoint::of_slots(peer::reads(d, ch), Some(i));
     if both != end
         && TABLE[fd]
             .compare_exchange(e, both.code(), Relaxed, Relaxed)
@@ -369,19 +365,7 @@ fn connected(d: &Domain, id: Ident) -> Option<Endpoint> {
     if ch.is_inbox() {
         return Some(Endpoint::of_slots(Some(writes), Some(writes)));
     }
-    if peer::is_matched(ch) {
-        return matched(d, writes, id.dev, id.ino);
-    }
-    Some(Endpoint::of_slots(None, Some(writes)))
-}
-
-/// The endpoint of the matched socket (`dev`, `ino`), which writes to the channel in slot `writes`.
-fn matched(d: &Domain, writes: usize, dev: u64, ino: u64) -> Option<Endpoint> {
-    let other = Channel::at(*d, writes)?.reading_end();
-    let reads = registry::find(*d, dev, other)?;
-    let is = |ch: &&Channel| ch.is_socket() && ch.reading_end() == ino;
-    Channel::at(*d, reads).filter(is)?;
-    Some(Endpoint::of_slots(Some(reads), Some(writes)))
+    Some(Endpoint::of_slots(peer::reads(*d, ch), Some(writes)))
 }
 
 fn ask(fd: usize) -> Option<Endpoint> {

@@ -2,11 +2,11 @@
 //!
 //! Invariant: what it says is hidden is asked for, true at that look, and not told by the kernel.
 //! Not here: which registrations a set has, and when they are armed (registrations.rs).
+use crate::asked;
 use crate::fdtable::Endpoint;
-use crate::{asked, fdtable};
 use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Unread};
-use byway_pipe::{Caller, datagram};
+use byway_pipe::{Caller, datagram, peer};
 use byway_sys::file::{self, POLLIN, POLLOUT};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -163,10 +163,11 @@ impl Entry {
         Channel::at(me.domain, self.slot as usize).filter(|_| !self.unmatched)
     }
 
-    /// The slot that an unmatched socket reads from, if it is matched by now.
-    pub fn match_found(&self) -> Option<usize> {
-        let end = fdtable::known_endpoint(self.fd as usize).filter(|_| self.unmatched)?;
-        end.reads
+    /// The slot that an unmatched socket reads from, if it is matched by now. The table of descriptors may have forgotten it: where
+    /// a close of the number's old file by another thread ends late.
+    pub fn match_found(&self, me: &Caller) -> Option<usize> {
+        let ch = Channel::at(me.domain, self.slot as usize).filter(|_| self.unmatched)?;
+        peer::reads(me.domain, ch)
     }
 
     /// What is true of it and asked for, and what the kernel does not tell of its descriptor. A writer without room finds

@@ -52,7 +52,7 @@ impl List {
     /// Whether the channel of registration `k` is known: then it tells of it. Of an unmatched socket the kernel tells all.
     fn is_told_by_channel(&mut self, me: &Caller, k: usize) -> bool {
         let e = self.all()[k];
-        let Some(slot) = e.match_found().filter(|_| !e.armed) else {
+        let Some(slot) = e.match_found(me).filter(|_| !e.armed) else {
             return !e.unmatched;
         };
         let mut matched = e;
