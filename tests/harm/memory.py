@@ -199,6 +199,45 @@ def a_process_that_leaves_has_nothing_mapped(box):
     fine(box.run(box.cc("drops", DROPS)), "0\n")
 
 
+TWO_LEAVE = FRAME + r"""
+#include <sched.h>
+#include <sys/syscall.h>
+enum { MOST = 400, SIZE = 4 << 20, PIPES = 200 };
+static volatile int here, first;
+static char *maps[MOST];
+static void *leaves(void *p) {
+    __sync_fetch_and_add(&here, 1);
+    while (here < 2) continue;
+    if (syscall(SYS_unshare, CLONE_FS)) exit(2);
+    if (__sync_lock_test_and_set(&first, 1)) return p;
+    for (int i = 0; i < MOST; i++)
+        maps[i] = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p;
+}
+int main(int argc, char **argv) {
+    static unsigned char there[SIZE / 4096];
+    pthread_t t[2];
+    int p[2], gone = 0;
+    prelude(argc, argv);
+    for (int i = 0; i < PIPES; i++) if (pipe(p)) return 3;
+    for (int i = 0; i < 2; i++) if (pthread_create(&t[i], 0, leaves, 0)) return 4;
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+    for (int i = 0; i < MOST; i++) gone += maps[i] == MAP_FAILED || mincore(maps[i], SIZE, there);
+    work("after");
+    printf("%d\n", gone);
+    return 0;
+}
+"""
+
+
+@case(12)
+def a_process_that_leaves_by_two_threads_keeps_its_memory(box):
+    """What a thread maps after the first has left is not taken for the domain's by the second."""
+    program = box.cc("two_leave", TWO_LEAVE, "-pthread")
+    for _ in range(20):
+        fine(box.run(program), "0\n")
+
+
 ABORTS = FRAME + r"""
 int main(int argc, char **argv) {
     int p[2], n = 0;

@@ -11,7 +11,7 @@ use byway_sys::rseq::{BUCKET_STRIDE, FRONT_STRIDE, OBJECT_STRIDE};
 use byway_sys::syscall::{call3, call6, nr};
 use byway_sys::{file, line, process};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU16, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32};
 
 /// A joined domain: its base address in this process, and its geometry.
 #[derive(Clone, Copy)]
@@ -30,6 +30,9 @@ const MADV_REMOVE: usize = 9;
 const MADV_DONTDUMP: usize = 16;
 const MADV_POPULATE_READ: usize = 22;
 const MADV_POPULATE_WRITE: usize = 23;
+
+/// This process has taken unused slabs out of its mapping.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 
 impl Domain {
     /// Maps the domain file at the NUL-terminated `path`, owned by this user and of this version.
@@ -147,12 +150,15 @@ impl Domain {
         unsafe { call3(nr::MUNMAP, self.base, self.geometry().bytes, 0) };
     }
 
-    /// Takes the pages of the slabs that are of no class out of this process's mapping. For a process that has left: its threads
-    /// take no more memory, and one that is about to finds that pages cannot be made present. The tables stay, for a call
-    /// that is on its way out still looks into them.
+    /// Takes the pages of the slabs that are of no class out of this process's mapping, once. For a process that has left: its
+    /// threads make no pages present any more, nor remove any, for their addresses are whatever the program maps there. The
+    /// tables stay, for a call that is on its way out still looks into them.
     pub fn unmap_unused(&self, tid: u32) {
         /// Slabs that are locked at a time, so that others find some to claim.
         const RUN: usize = 32;
+        if HAS_LEFT.swap(true, Relaxed) {
+            return;
+        }
         let mut from = 0;
         while from < self.slabs() {
             let most = (from + RUN).min(self.slabs());
@@ -356,8 +362,8 @@ impl Domain {
     }
     /// Makes pages of the arena present: `n` of them from page `page` of slab `i`.
     pub fn populate_arena(&self, i: usize, page: usize, n: usize) -> bool {
-        let at = self.arena + i * SLAB_BYTES + page * PAGE;
-        i < self.slabs() && page + n <= SLAB_PAGES && self.populate(at, n * PAGE)
+        self.pages(i, page, n)
+            .is_some_and(|at| self.populate(at, n * PAGE))
     }
     /// Makes the object entries of slab `i` present.
     pub fn populate_objects(&self, i: usize) -> bool {
@@ -374,11 +380,15 @@ impl Domain {
     }
     /// Gives pages of the arena back to the machine.
     pub fn remove_arena(&self, i: usize, page: usize, n: usize) {
-        if i < self.slabs() && page + n <= SLAB_PAGES {
-            let at = self.arena + i * SLAB_BYTES + page * PAGE;
+        if let Some(at) = self.pages(i, page, n) {
             // SAFETY: pages of free objects, whose contents are dead.
             unsafe { call3(nr::MADVISE, at, n * PAGE, MADV_REMOVE) };
         }
+    }
+    /// Where `n` pages of slab `i`, from `page` on, are mapped; the caller has its lock. `None`: they may not be any more.
+    fn pages(&self, i: usize, page: usize, n: usize) -> Option<usize> {
+        let fits = i < self.slabs() && page + n <= SLAB_PAGES;
+        (fits && !HAS_LEFT.load(Relaxed)).then(|| self.arena + i * SLAB_BYTES + page * PAGE)
     }
 }
 

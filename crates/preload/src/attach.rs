@@ -58,8 +58,8 @@ pub fn run() -> u32 {
     RUN_ID.load(Relaxed)
 }
 
-/// Says that this process takes no part from now on, for `--explain`; `path` is what is behind the reason.
-pub fn departs(why: Reason, path: &[u8]) {
+/// Says that this process takes no part, for `--explain`; `path` is what is behind the reason.
+fn departs(why: Reason, path: &[u8]) {
     if let Some(d) = domain() {
         departures::note(&d, run(), why as u32, process::name(), path);
     }
@@ -77,9 +77,13 @@ pub fn starts_bare(path: &[u8], why: Reason) {
     departures::note(&d, run(), why as u32, [word(0, 8), word(8, 7)], path);
 }
 
-/// From now on every call runs as it stands, and the domain is mapped no further than somebody may still look into it.
-pub fn stop() {
-    ACTIVE.store(false, Relaxed);
+/// From now on every call runs as it stands, and the domain is mapped no further than somebody may still look into it. Two
+/// threads may come here at once, each with a call of its own before which the process resigns: one of them does it.
+pub fn stop(why: Reason, path: &[u8]) {
+    if !ACTIVE.swap(false, Relaxed) {
+        return;
+    }
+    departs(why, path);
     class::forget();
     let Some(d) = domain() else { return };
     fifo_opens::settle(&d);

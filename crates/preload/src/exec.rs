@@ -371,7 +371,6 @@ fn resign(why: Reason, vfork: bool, path: &[u8]) {
     if !vfork {
         sets::resigns();
         uring::closes_all(0, usize::MAX);
-        attach::departs(why, path);
-        attach::stop();
+        attach::stop(why, path);
     }
 }
