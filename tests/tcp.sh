@@ -3,7 +3,7 @@
 # A run goes on carrying after thousands of them.
 #   usage: tcp.sh BYWAY
 # Cases that need a network name space, or tc(8), are left out where these are not to be had, and that is said.
-# Not here: what a carried connection does (conformance/tcp_calls.c, the unix_*.c programs).
+# Not here: what a carried connection does (conformance/tcp_*.c, the unix_*.c programs).
 set -u
 cd "$(dirname "$0")/.." || exit
 B=$(realpath "$1")

@@ -45,7 +45,7 @@ static int type(void) {
 }
 static int mode_is(const char *what) { return strstr(mode_name[warm_mode], what) != 0; }
 static int family(void) { return mode_is("tcp6") ? AF_INET6 : mode_is("tcp") ? AF_INET : AF_UNIX; }
-/* For what TCP has otherwise: buffers of megabytes, and ends that come with a delay (tcp_calls.c has its own cases). */
+/* For what TCP has otherwise: buffers of megabytes, and ends that come with a delay (the tcp_*.c have their own cases). */
 static int is_tcp(void) { return family() != AF_UNIX; }
 /* The process that serves connects, and this one accepts; or the other way round. */
 static int serves_calls(void) { return mode_is("path") || family() == AF_INET; }

@@ -150,15 +150,14 @@ impl Domain {
         unsafe { call3(nr::MUNMAP, self.base, self.geometry().bytes, 0) };
     }
 
-    /// Takes the pages of the slabs that are of no class out of this process's mapping, once. For a process that has left: its
+    /// Takes the pages of the slabs that are of no class out of this process's mapping: once, by a process that has left. Its
     /// threads make no pages present any more, nor remove any, for their addresses are whatever the program maps there. The
     /// tables stay, for a call that is on its way out still looks into them.
     pub fn unmap_unused(&self, tid: u32) {
         /// Slabs that are locked at a time, so that others find some to claim.
         const RUN: usize = 32;
-        if HAS_LEFT.swap(true, Relaxed) {
-            return;
-        }
+        // Each slab's lock comes after this, here and at whoever looks (`pages`).
+        HAS_LEFT.store(true, Relaxed);
         let mut from = 0;
         while from < self.slabs() {
             let most = (from + RUN).min(self.slabs());

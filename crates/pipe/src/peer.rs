@@ -120,12 +120,15 @@ pub(crate) fn is_ready(me: &Caller, ch: &Channel, fd: usize) -> bool {
     }
     let key = &ch.facts.0.key;
     let reader = registry::find(me.domain, key.dev.load(Relaxed), ch.reading_end());
-    // It may be the one that has matched this end, and is about to match its own.
-    let knows = |reader: &&Channel| tells(reader, NONE, key.inode());
-    let Some(reader) = reader.and_then(|i| Channel::at(me.domain, i).filter(knows)) else {
+    let Some(reader) = reader.and_then(|i| Channel::at(me.domain, i)) else {
         ch.keep_closed();
         return false;
     };
+    // It may be the one that has matched this end, and is about to match its own.
+    if !tells(reader, NONE, key.inode()) {
+        ch.keep_closed();
+        return false;
+    }
     // ORDER: after the match of both: a call that is not counted by now sees it.
     match reader.writer.0.unmatched_calls.load(SeqCst) {
         0 => true,

@@ -208,8 +208,7 @@ pub fn has_read(f: &mut Frame) -> u32 {
 
 /// A call that may sleep begins at such an end. False: it is matched by now.
 pub fn enters(i: usize) -> bool {
-    let end = attach::domain().and_then(|d| Some((d, Channel::at(d, i)?)));
-    end.is_some_and(|(d, ch)| peer::enters(d, ch))
+    attach::domain().is_some_and(|d| channel(i).is_some_and(|ch| peer::enters(d, ch)))
 }
 
 /// Whether such a call is under way, or a set has the end armed.
