@@ -13,7 +13,7 @@ use crate::lane::{Lane, Reopened};
 use crate::reason::Reason;
 use crate::ring::SLACK;
 use crate::word::{Head, Tail};
-use crate::{clusters, datagram, lock, policy, socket, spiller};
+use crate::{clusters, datagram, lock, policy, ready, socket, spiller};
 use byway_sys::errno::EMFILE;
 use byway_sys::tcp::Name;
 use byway_sys::{file, table};
@@ -228,9 +228,10 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
         0
     };
     let held = lane.held();
-    let grown = n + held > size;
+    let mut grown = n + held > size;
     let outsider = n > 0 && ch.rules().outsiders && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
+        let is_full = !ready::has_room(me, ch, lane.number());
         let room = (n + held + 8192).next_power_of_two().max(size);
         intend(ch, SPILLING, held);
         if !outsider || !weave(me, ch, lane, ring, r, n, own) {
@@ -245,7 +246,7 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
             }
             lane.pour(ring, at, left, |left| more_room(me, ch, lane, left));
         }
-        ch.grows(lane, n + held);
+        grown |= ch.grows(lane, n + held, is_full);
     } else if ch.facts.0.shrunk.load(Relaxed) != 0 {
         lane.resize(size);
     }

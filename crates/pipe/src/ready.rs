@@ -204,6 +204,14 @@ pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
     }
 }
 
+/// Whether an open channel would be found writable, by who has its locks and has the kernel lane's bytes before the ring's.
+pub(crate) fn has_room(me: &Caller, ch: &Channel, fd: usize) -> bool {
+    Room::look(me, ch, fd).is_some_and(|room| match room.lane {
+        Holds::Drained => !room.is_over,
+        _ => room.takes_at_once() >= PIPE_BUF as u64,
+    })
+}
+
 /// Takes the kernel lane's bytes behind the ring's, or proves that there are none any more. False: not now.
 fn empties_lane(me: &Caller, ch: &Channel, fd: usize) -> bool {
     let Some(_taken) = lock::take(me, ch, fd, Tail::closed) else {

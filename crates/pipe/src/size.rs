@@ -43,13 +43,21 @@ impl Channel {
         f.promised.load(Relaxed) != 0 && is_larger && !(self.is_fifo() && size == KERNEL)
     }
     /// At the end of a hand-back: `lane`, which holds `held` bytes, has room for them, and no more than it must: a full ring
-    /// is a full pipe afterwards.
-    pub(crate) fn grows(&self, lane: Lane, held: usize) {
+    /// is a full pipe afterwards. One that `is_full` not stays writable, for a program may have been told of its room. Whether
+    /// the lane is larger than the pipe.
+    pub(crate) fn grows(&self, lane: Lane, held: usize, is_full: bool) -> bool {
         let size = self.facts.0.size.load(Relaxed) as usize;
-        lane.resize(held.max(size));
+        // The first page may be read in part. A pipe whose size is set has the room.
+        let free = if is_full || self.sized().is_some() {
+            0
+        } else {
+            2 * PIPE_BUF
+        };
+        lane.resize((held + free).max(size));
         if self.is_fifo() && size < KERNEL && lane.size() == KERNEL {
             lane.resize(2 * KERNEL);
         }
+        held + free > size
     }
     /// The size that a program has set.
     pub(crate) fn sized(&self) -> Option<usize> {
