@@ -362,19 +362,29 @@ static void by_proc_self_fd(void) {
     AT_EOF(r);
     AT_EOF(p[0]);
 }
-/* LINUX: O_PATH takes a place, not an end. */
+/* LINUX open(2): O_PATH takes a place, not an end, also while the FIFO has bytes. */
+static void is_no_end(int o) {
+    char x;
+    int n;
+    FAILS(read(o, &x, 1), EBADF);
+    FAILS(write(o, &x, 1), EBADF);
+    FAILS(ioctl(o, FIONREAD, &n), EBADF);
+    IS(events(o, POLLIN | POLLOUT, 0), POLLNVAL);
+}
 static void o_path_is_no_end(void) {
     int p[2];
-    char n[64], x;
+    char n[64];
     const char *f = newfifo();
     int o = OPEN(f, O_PATH);
     FAILS(open(f, O_WRONLY | O_NONBLOCK), ENXIO);
-    FAILS(read(o, &x, 1), EBADF);
-    FAILS(write(o, &x, 1), EBADF);
+    is_no_end(o);
     snprintf(n, sizeof n, "/proc/self/fd/%d", o);
     open_both(n, p);
     heat(p[0], p[1]);
     put(p[1], 10, 0);
+    is_no_end(o);
+    is_no_end(OPEN(f, O_PATH | O_RDWR));
+    is_no_end(dup(o));
     close(p[1]);
     get(p[0], 10, 0);
     AT_EOF(p[0]);

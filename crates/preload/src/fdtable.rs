@@ -319,10 +319,7 @@ pub fn known(fd: usize) -> Option<usize> {
 pub fn fits(fd: usize, writes: bool) -> bool {
     match known_endpoint(fd) {
         Some(e) => e.side(writes).is_some() && !(e.is_socket && writes),
-        None => {
-            let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
-            mode == 2 || (mode == 1) == writes
-        }
+        None => file::access_mode(fd).is_some_and(|mode| mode == 2 || (mode == 1) == writes),
     }
 }
 
@@ -340,17 +337,17 @@ pub fn ask_kernel(fd: usize) -> Option<Endpoint> {
     if id.is_socket {
         return connected(&d, id);
     }
-    let i = registry::find(d, id.dev, id.ino).filter(|_| id.fifo)?;
+    let mode = file::access_mode(fd).filter(|_| id.fifo)?;
+    let i = registry::find(d, id.dev, id.ino)?;
     let i = match Channel::at(d, i)?.is_fifo() {
         true => fifo::find(fd, i),
         false => i,
     };
-    Some(pipe(fd, i))
+    Some(pipe(mode, i))
 }
 
-/// The endpoint of a pipe with the channel slot `i`.
-fn pipe(fd: usize, i: usize) -> Endpoint {
-    let mode = file::fcntl(fd, file::F_GETFL, 0) as u32 & 3;
+/// The endpoint of a pipe with the channel slot `i`, open in that mode.
+fn pipe(mode: usize, i: usize) -> Endpoint {
     Endpoint {
         reads: (mode != 1).then_some(i),
         writes: (mode == 1 || mode == 2).then_some(i),
@@ -377,20 +374,19 @@ fn ask(fd: usize) -> Option<Endpoint> {
             asked.keep(found);
         }
     };
-    let known = match id.fifo {
-        true => registry::find(d, id.dev, id.ino),
-        false => None,
-    };
-    let named = id.fifo
-        && known
+    let mode = id.fifo.then(|| file::access_mode(fd)).flatten();
+    let known = mode.and_then(|_| registry::find(d, id.dev, id.ino));
+    let named = mode.filter(|_| {
+        known
             .and_then(|i| Channel::at(d, i))
-            .map_or_else(|| !file::is_nameless(fd), Channel::is_fifo);
-    let found = if named {
-        fifo::channel(fd, id, |i| keep(Some(pipe(fd, i)))).map(|i| pipe(fd, i))
+            .map_or_else(|| !file::is_nameless(fd), Channel::is_fifo)
+    });
+    let found = if let Some(mode) = named {
+        fifo::channel(fd, id, |i| keep(Some(pipe(mode, i)))).map(|i| pipe(mode, i))
     } else {
         let found = match id.is_socket {
             true => connected(&d, id),
-            false => known.map(|i| pipe(fd, i)),
+            false => known.zip(mode).map(|(i, mode)| pipe(mode, i)),
         };
         keep(found);
         found

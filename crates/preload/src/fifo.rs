@@ -87,7 +87,9 @@ pub fn opened(fd: Ret, begun: Begun) {
     let (false, Some(d)) = (failed(fd), attach::domain()) else {
         return;
     };
+    // A descriptor that only names it has opened nothing, and the service does not count it.
     if let Some(id) = file::identity(fd as usize).filter(|id| id.fifo)
+        && file::access_mode(fd as usize).is_some()
         && let Some(i) = registry::find(d, id.dev, id.ino)
         && let Some(ch) = Channel::at(d, i)
         && ch.is_fifo()

@@ -17,7 +17,6 @@ use byway_sys::{clock, file, process};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 const AT_FDCWD: usize = -100isize as usize;
-const O_PATH: usize = 0o10000000;
 const O_DIRECTORY: usize = 0o200000;
 const O_NOFOLLOW: usize = 0o400000;
 /// Longer paths are those of FIFOs whose opens are not counted: a handler's stack may be small.
@@ -55,7 +54,7 @@ pub fn makes(f: &mut Frame) -> u32 {
         && !failed(f.result)
     {
         // LINUX open(2): O_PATH opens no pipe, so nobody who waits for the other end is let through.
-        if let Some(fd) = open(folder, name, O_PATH | O_NOFOLLOW) {
+        if let Some(fd) = open(folder, name, file::O_PATH | O_NOFOLLOW) {
             request.end(fd);
             file::close(fd);
         }
@@ -81,7 +80,7 @@ fn folder(dir: usize, path: usize) -> Option<(usize, usize)> {
         name[begin] = 0;
         name.as_ptr().cast()
     };
-    let folder = open(dir, of as usize, O_PATH | O_DIRECTORY)?;
+    let folder = open(dir, of as usize, file::O_PATH | O_DIRECTORY)?;
     Some((folder, path + begin))
 }
 

@@ -17,6 +17,7 @@ pub const O_NONBLOCK: usize = 0o4000;
 pub const O_DIRECT: usize = 0o40000;
 pub const O_ASYNC: usize = 0o20000;
 pub const O_CLOEXEC: usize = 0o2000000;
+pub const O_PATH: usize = 0o10000000;
 pub const O_WRONLY: usize = 1;
 pub const O_RDWR: usize = 2;
 pub const POLLIN: i16 = 1;
@@ -141,18 +142,21 @@ pub fn is_nonblocking(fd: usize) -> bool {
 
 /// Whether the open file description is for writing.
 pub fn is_writable(fd: usize) -> bool {
-    mode_of(fd).is_some_and(|mode| mode != 0)
+    access_mode(fd).is_some_and(|mode| mode != 0)
 }
 
 /// Whether the open file description is for reading, too or alone.
 pub fn is_readable(fd: usize) -> bool {
-    mode_of(fd).is_some_and(|mode| mode != O_WRONLY)
+    access_mode(fd).is_some_and(|mode| mode != O_WRONLY)
 }
 
-fn mode_of(fd: usize) -> Option<usize> {
+/// The access mode of the open file behind `fd`: 0 to read, 1 to write, 2 for both. `None`: it is open for neither.
+///
+/// LINUX open(2): with O_PATH the descriptor only names the file, which is not opened.
+pub fn access_mode(fd: usize) -> Option<usize> {
     const O_ACCMODE: usize = 3;
     let flags = fcntl(fd, F_GETFL, 0);
-    (!failed(flags)).then_some(flags as usize & O_ACCMODE)
+    (!failed(flags) && flags as usize & O_PATH == 0).then_some(flags as usize & O_ACCMODE)
 }
 
 /// LINUX open(2): the descriptor itself is meant, and no path from it.
