@@ -393,11 +393,14 @@ static void talks(int s) {
     errno = e;
 }
 static void a_handler(void) {
+    volatile int *accepted = shared(4096);
+    *accepted = 0;
     named();
     signal(SIGUSR1, talks); /* SA_RESTART */
     pid_t me = getpid(), c = child();
     if (!c) {
         int fd = calls(&A, SIZE);
+        UNTIL(*accepted);
         for (int i = 0; i < 300; i++) {
             sleep_ms(i < 20);
             kill(me, SIGUSR1);
@@ -407,6 +410,7 @@ static void a_handler(void) {
         _exit(0);
     }
     talker = accepts();
+    *accepted = 1;
     IS(takes_from(talker, 0, 3000), 3000);
     REAP0(c);
     signal(SIGUSR1, SIG_DFL);

@@ -26,7 +26,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 34;
+pub const VERSION: u32 = 35;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;

@@ -227,8 +227,8 @@ pub struct Place {
     /// Whether the write of which kernel lane had the last PIPE_BUF bytes at once has more of them (wait.rs,
     /// `let_publish`).
     pub more: AtomicU8,
-    /// Whether the reader that sleeps, or that slept last, is inside a read (lane.rs, `takes_asleep`).
-    pub takes: AtomicU8,
+    /// How many of those that sleep only wait for bytes, and are in no read (lane.rs, `is_taken_from`).
+    pub waiters: AtomicU8,
 }
 
 /// The tail, and on its line the last short write's bytes (inline_payload.rs).
@@ -330,6 +330,7 @@ impl Channel {
         self.m.0.writer_cpu.set(0);
         self.m.0.left.store(0, Relaxed);
         self.m.0.more.store(0, Relaxed);
+        self.m.0.waiters.store(0, Relaxed);
         self.unlearn();
         for c in [
             &self.reader.0.seen,

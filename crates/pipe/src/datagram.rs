@@ -451,7 +451,7 @@ pub(crate) fn arm_to_wait(ch: &Channel) -> Sight {
 
 /// It does no longer.
 pub fn disarm(ch: &Channel) {
-    read::awake(ch);
+    read::awake(ch, read::Armed::NOT);
 }
 
 /// The inbox is the kernel's for good. What is in its ring is sent once more, by the sockets that sent it, to its socket, which

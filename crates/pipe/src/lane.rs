@@ -14,7 +14,7 @@ use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
 use byway_sys::socket::{self, MSG_DONTWAIT, MSG_NOSIGNAL};
 use byway_sys::syscall::{call3, call6, nr};
 use core::ops::Deref;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 /// A channel's kernel lane, by one descriptor of it.
 #[derive(Clone, Copy)]
@@ -29,19 +29,21 @@ impl Channel {
     pub fn lane(&self, fd: usize) -> Lane<'_> {
         Lane { ch: self, fd }
     }
-    /// Of a reader that sleeps, whether it is inside a read: the kernel gives it bytes by itself. Said of one that is
-    /// before it counts as asleep, and of another after that: on doubt it is.
-    #[inline]
-    pub(crate) fn takes_asleep(&self, takes: bool) {
-        let said = &self.m.0.takes;
-        // Seldom another; a store would take the line from the other side.
-        if said.load(Relaxed) != u8::from(takes) {
-            said.store(u8::from(takes), Relaxed);
-        }
+    /// One that counts as asleep, and wants no bytes of its call: it waits by poll(2), or for a set.
+    pub(crate) fn waits_asleep(&self) {
+        // ORDER: said after the tail, and taken back before that: on doubt a sleeper is in a read.
+        self.m.0.waiters.fetch_add(1, Release);
+    }
+    /// It does no longer, and is about to be taken off the tail. What a tail that counts nobody has forgotten is not there.
+    pub(crate) fn has_waited(&self) {
+        let less = |n: u8| n.checked_sub(1);
+        let _ = self.m.0.waiters.fetch_update(Relaxed, Relaxed, less);
     }
     /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
-    pub(crate) fn is_taken_from(&self) -> bool {
-        self.tail().sleepers() > 0 && self.m.0.takes.load(Relaxed) != 0
+    pub fn is_taken_from(&self) -> bool {
+        // The tail first: who goes in between has gone from both, or from what is looked at last.
+        let sleepers = self.tail().sleepers();
+        sleepers > self.m.0.waiters.load(Relaxed).into()
     }
 }
 

@@ -415,12 +415,9 @@ pub(crate) fn to_sleep(ch: &Channel, t: Tail, m: Chunk, want: usize) -> Option<A
 
 /// A reader of `want` bytes, or of 0 that waits by poll(2), counts as asleep: the tail `t` becomes `then` and that.
 fn falls_asleep(ch: &Channel, t: Tail, then: Tail, want: usize) -> bool {
-    if want > 0 {
-        ch.takes_asleep(true);
-    }
     let done = ch.cas_tail(t, then.sleeper_added()).is_ok();
     if done && want == 0 {
-        ch.takes_asleep(false);
+        ch.waits_asleep();
     }
     done
 }
@@ -557,7 +554,7 @@ pub(crate) fn found_empty(ch: &Channel, fd: usize, m: Chunk, before: Tail) -> Dr
 /// Ends the sleep that `read` began; `ret` is what the caller's own call returned.
 pub fn finish(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     has_slept(me, ch, armed, ret);
-    awake(ch);
+    awake(ch, armed);
 }
 
 /// Counts what came of that sleep. The reader still counts as asleep.
@@ -585,14 +582,14 @@ pub fn has_slept(me: &Caller, ch: &Channel, armed: Armed, ret: Ret) {
     }
 }
 
-/// A reader counts as asleep no longer.
-pub fn awake(ch: &Channel) {
+/// A reader that was `armed` counts as asleep no longer.
+pub fn awake(ch: &Channel, armed: Armed) {
+    if armed.want == 0 {
+        ch.has_waited();
+    }
     let mut t = ch.tail();
-    loop {
-        match ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {
-            Ok(()) => break,
-            Err(now) => t = now,
-        }
+    while let Err(now) = ch.cas_tail(t, t.sleeper_gone().without(Tail::WOKEN)) {
+        t = now;
     }
     if t.woken() {
         ch.reader.0.wakes.fetch_add(1, Relaxed);

@@ -313,7 +313,7 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
 /// Ends what `arm` began, of a reader that has taken nothing since.
 pub fn disarm(me: &Caller, ch: &Channel) {
     policy::expect_tail(me, ch);
-    read::awake(ch);
+    read::awake(ch, Armed::NOT);
 }
 
 /// Arms a writer: its descriptor tells of room from now on. False: there is room.

@@ -147,7 +147,7 @@ pub fn take(me: &Caller, (from, inlet): End, v: &[Iov], k: usize) -> Moved {
         Step::Done(said) => Moved::Failed(said),
         Step::NativeCounted => {
             // Another reader has had the bytes. A wait arms anew.
-            read::awake(from);
+            read::awake(from, armed);
             Moved::Nothing
         }
         _ => Moved::Kernels,

@@ -351,7 +351,7 @@ pub fn finish_read(f: &Frame, me: &Caller, ch: &Channel, ret: Ret) {
     let armed = unsafe { f.armed.assume_init() };
     read::has_slept(me, ch, armed, ret);
     if is_made_here(f) {
-        read::awake(ch);
+        read::awake(ch, armed);
     }
 }
 

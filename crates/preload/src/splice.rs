@@ -291,7 +291,7 @@ fn own(f: &mut Frame, ends: &Ends) -> Option<u32> {
         Some(Some(Step::NativeCounted)) => true,
         _ => {
             if reads {
-                read::awake(ends.from);
+                read::awake(ends.from, armed);
             }
             return None;
         }
