@@ -41,7 +41,7 @@ impl Channel {
     }
     /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
     pub fn is_taken_from(&self) -> bool {
-        // The tail first: who goes in between has gone from both, or from what is looked at last.
+        // The tail first: one that leaves in between makes the difference too large at most.
         let sleepers = self.tail().sleepers();
         sleepers > self.m.0.waiters.load(Relaxed).into()
     }

@@ -43,8 +43,8 @@ impl Channel {
         f.promised.load(Relaxed) != 0 && is_larger && !(self.is_fifo() && size == KERNEL)
     }
     /// At the end of a hand-back: `lane`, which holds `held` bytes, has room for them, and no more than it must: a full ring
-    /// is a full pipe afterwards. One that `is_full` not stays writable, for a program may have been told of its room. Whether
-    /// the lane is larger than the pipe.
+    /// is a full pipe afterwards. A ring with room leaves some, for a program may have been told of it. Whether the lane is
+    /// larger than the pipe.
     pub(crate) fn grows(&self, lane: Lane, held: usize, is_full: bool) -> bool {
         let size = self.facts.0.size.load(Relaxed) as usize;
         // The first page may be read in part. A pipe whose size is set has the room.
