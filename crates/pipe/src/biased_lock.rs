@@ -173,7 +173,7 @@ fn wait_for(me: &Caller, ch: &Channel, owner: u32) {
     // EDGE E7: its copy comes before ours. A place that another has now was a dead one's.
     let here = number(me, ch);
     while k.inside.load(Acquire) == here && k.tid.load(Relaxed) == owner {
-        if p.wait(me.cpus) && process::is_dead(owner) {
+        if p.wait(me) && process::is_dead(owner) {
             // RELAXED: that nobody waits for whoever has its id next.
             let _ = k.inside.compare_exchange(here, 0, Relaxed, Relaxed);
             return;

@@ -133,7 +133,7 @@ pub fn send(
         if ch.forever() {
             // What this sender has in the ring comes first.
             while !ch.tail().closed() && !patience.is_over() {
-                patience.wait(me.cpus);
+                patience.wait(me);
             }
             return Sent::Kernels;
         }
@@ -276,7 +276,7 @@ pub fn take(me: &Caller, ch: &Channel, at: Buffers, want: usize, peeks: bool) ->
         }
         if h.held() {
             // What is there is being sent on.
-            if patience.wait(me.cpus) && process::is_dead(h.owner()) {
+            if patience.wait(me) && process::is_dead(h.owner()) {
                 leaves(me, ch, None, Reason::Damaged);
             }
             continue;
@@ -374,7 +374,7 @@ pub fn awaits_empty(me: &Caller, ch: &Channel) -> bool {
         t.closed() || t.wide(h.position()) == h.position()
     };
     while !is_empty() && !patience.is_over() {
-        patience.wait(me.cpus);
+        patience.wait(me);
     }
     is_empty()
 }

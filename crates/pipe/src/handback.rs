@@ -74,7 +74,7 @@ pub fn pump_awaited(me: &Caller, ch: &Channel, fd: usize) {
         if owner == 0 || owner == me.tid || patience.turns() >= lock::Patience::LONG {
             return;
         }
-        patience.wait(me.cpus);
+        patience.wait(me);
     }
 }
 
@@ -121,7 +121,7 @@ fn pump_locked(me: &Caller, ch: &Channel, lane: Lane, r: u64) -> bool {
 pub(crate) fn wait_for_taker(me: &Caller, ch: &Channel) {
     let mut p = lock::Patience::new();
     while ch.is_taken_from() && !p.is_over() {
-        p.wait(me.cpus);
+        p.wait(me);
     }
 }
 

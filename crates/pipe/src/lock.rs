@@ -26,12 +26,12 @@ impl Patience {
         Patience { turns: 0 }
     }
     /// Waits a little; true now and then, when it is worth asking whether the owner lives.
-    pub fn wait(&mut self, cpus: u32) -> bool {
+    pub fn wait(&mut self, me: &Caller) -> bool {
         self.turns += 1;
         match self.turns {
-            n if n < 64 && cpus > 1 => clock::pause(),
+            n if n < 64 && me.cpus > 1 => clock::pause(),
             // The owner was preempted by this thread, which it woke.
-            n if n < Self::SOON && cpus == 1 && late::is_late() => process::nap(1),
+            n if n < Self::SOON && me.cpus == 1 => late::lets_run(me),
             n if n < Self::SOON => process::yield_now(),
             _ => process::nap(50),
         }
@@ -133,7 +133,7 @@ fn take_from_another(
             continue;
         }
         // By a descriptor that is another file's by now nothing can be settled.
-        if p.wait(me.cpus) && process::is_dead(owner) && ch.is_behind(fd) {
+        if p.wait(me) && process::is_dead(owner) && ch.is_behind(fd) {
             let _held = me.hold_signals();
             // WOKEN is cleared: the dead owner may have set it and not woken.
             let mine = t.with_lock(me.tid).without(Tail::WOKEN);
@@ -174,7 +174,7 @@ pub fn hold(me: &Caller, ch: &Channel, bit: u64) -> u64 {
     loop {
         let h = ch.head();
         let free = !h.held() || h.owner() == me.tid;
-        if (free || (p.wait(me.cpus) && process::is_dead(h.owner())))
+        if (free || (p.wait(me) && process::is_dead(h.owner())))
             && ch.cas_head(h, Head::owned(h.position(), me.tid, bit))
         {
             return h.position();

@@ -65,7 +65,7 @@ fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
         if p.turns() > 100 {
             return false;
         }
-        p.wait(me.cpus);
+        p.wait(me);
     }
     true
 }
@@ -91,7 +91,7 @@ fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
             policy::ask_later(&ch.writer);
             return false;
         }
-        p.wait(me.cpus);
+        p.wait(me);
     }
     if !lane.is_ours() {
         return false;

@@ -240,7 +240,7 @@ impl<'a> Reading<'a, '_> {
 
     /// Another reader is at work on the kernel lane, or hands the channel back.
     fn wait_for_holder(&mut self, h: Head) -> Next {
-        if self.patience.wait(self.me.cpus) && byway_sys::process::is_dead(h.owner()) {
+        if self.patience.wait(self.me) && byway_sys::process::is_dead(h.owner()) {
             handback::settle(self.me, self.ch, self.fd);
             return AGAIN_NOW;
         }
@@ -272,7 +272,7 @@ impl<'a> Reading<'a, '_> {
             return self.end(Step::Done(EAGAIN));
         }
         if t.woken() && self.patience.turns() <= 80 {
-            self.patience.wait(me.cpus);
+            self.patience.wait(me);
         } else if !handback::hand_back(me, ch, fd, false, Reason::SecondReader) {
             return Next::Break(Some(Step::Native));
         }
@@ -355,7 +355,7 @@ impl<'a> Reading<'a, '_> {
             Drained::Changed => {}
         }
         let owner = ch.tail().lock_owner();
-        if !self.patience.wait(me.cpus) || owner == 0 {
+        if !self.patience.wait(me) || owner == 0 {
             return AGAIN_NOW;
         }
         if byway_sys::process::is_dead(owner) {
@@ -437,7 +437,7 @@ pub fn native(me: &Caller, ch: &Channel, fd: usize, want: usize, armed: &mut Arm
         }
         if mode == Mode::Moving && t.lock_owner() != me.tid {
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
-            if p.wait(me.cpus) {
+            if p.wait(me) {
                 lock::settle(me, ch, fd);
             }
             continue;

@@ -90,7 +90,7 @@ fn bytes(me: &Caller, ch: &Channel, fd: usize, over: fn(&lock::Patience) -> bool
             return Some(ch.lane(fd).held() as u64);
         }
         let opener = t.closed() && t.lock_owner() != 0;
-        if (h.held() || opener) && patience.wait(me.cpus) {
+        if (h.held() || opener) && patience.wait(me) {
             if opener && process::is_dead(t.lock_owner()) {
                 lock::settle(me, ch, fd);
             } else if h.held() && process::is_dead(h.owner()) {
@@ -260,7 +260,7 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
             }
         }
         if h.held() || t.sleepers() > 0 {
-            let asked = patience.wait(me.cpus);
+            let asked = patience.wait(me);
             if h.held() && asked && process::is_dead(h.owner()) {
                 handback::settle(me, ch, fd);
             } else if t.sleepers() > 0 && (!t.woken() || patience.turns() > 80) {
@@ -298,7 +298,7 @@ pub fn arm(me: &Caller, ch: &Channel, fd: usize, armed: &mut Armed) -> Sight {
                 }
             }
             drop(held);
-            if patience.wait(me.cpus) && t.lock_owner() != 0 && process::is_dead(t.lock_owner()) {
+            if patience.wait(me) && t.lock_owner() != 0 && process::is_dead(t.lock_owner()) {
                 handback::settle(me, ch, fd);
             }
             continue;
@@ -343,7 +343,7 @@ pub fn arm_writer(me: &Caller, ch: &Channel, fd: usize) -> bool {
             return true;
         }
         // Somebody reads just now, or it cannot be made full.
-        patience.wait(me.cpus);
+        patience.wait(me);
         if patience.turns() > lock::Patience::SOON {
             break;
         }

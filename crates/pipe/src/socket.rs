@@ -142,7 +142,7 @@ fn settled(me: &Caller, ch: &Channel, fd: usize, buffer: usize) -> Option<u32> {
         if patience.turns() > SOON {
             return None;
         }
-        patience.wait(me.cpus);
+        patience.wait(me);
         // What TCP has is dear to ask for.
         if !ch.is_tcp() || ch.tail().sleepers() == 0 {
             now = held()?;

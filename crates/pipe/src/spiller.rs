@@ -77,7 +77,7 @@ fn run(maker: Caller, ch: &Channel, out: usize, at: u64, pos: u64) -> ! {
 fn is_owner(me: &Caller, maker: u32, ch: &Channel) -> bool {
     let mut p = lock::Patience::new();
     loop {
-        let gone = p.wait(me.cpus) && process::is_dead(maker);
+        let gone = p.wait(me) && process::is_dead(maker);
         match ch.tail().lock_owner() {
             owner if owner == me.tid => return true,
             owner if owner != maker || gone => return false,

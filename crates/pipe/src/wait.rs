@@ -315,6 +315,6 @@ pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
     let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
     let mut p = Patience::new();
     while more && ringing() && !p.is_over() {
-        p.wait(me.cpus);
+        p.wait(me);
     }
 }

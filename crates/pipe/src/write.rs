@@ -161,7 +161,7 @@ pub fn counts(me: &Caller, ch: &Channel, fd: usize, done: usize) -> Option<Step>
                 return Some(step);
             }
             // Somebody opens the channel, hands it back, or died doing so: `take` settles the last.
-            if p.wait(me.cpus) {
+            if p.wait(me) {
                 lock::settle(me, ch, fd);
             }
             continue;

@@ -158,7 +158,7 @@ fn takes(fd: usize, does: impl FnOnce(usize)) {
         .compare_exchange(0, me.tid, Acquire, Relaxed)
         .is_err()
     {
-        patience.wait(me.cpus);
+        patience.wait(&me);
     }
     if ENDS.take(fd) {
         does(fd);

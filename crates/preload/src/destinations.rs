@@ -149,7 +149,7 @@ impl Held {
             if owner == me.tid {
                 return None;
             }
-            patience.wait(me.cpus);
+            patience.wait(me);
         }
         Some(Held(signals))
     }

@@ -104,7 +104,7 @@ pub fn lock(me: &Caller, i: usize) -> Option<Locked> {
         .compare_exchange(0, me.tid, Acquire, Relaxed)
         .is_err()
     {
-        patience.wait(me.cpus);
+        patience.wait(me);
     }
     // ORDER: against `waits_quietly`: it sees that the list is not quiet, or is counted in what is loaded here.
     set.quiet.store(Quiet::No as u8, SeqCst);

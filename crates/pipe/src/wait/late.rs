@@ -86,7 +86,16 @@ pub fn returns(me: &Caller) {
     }
 }
 
-/// Whether sleeps have ended late of late, and others have had the CPU.
-pub fn is_late() -> bool {
-    clock::now() < UNTIL.load(Relaxed)
+/// Lets the owner of a lock run, on one CPU: a yield, or a nap where sleeps or yields have ended late of late.
+pub fn lets_run(me: &Caller) {
+    let before = clock::now();
+    if before < UNTIL.load(Relaxed) {
+        return process::nap(1);
+    }
+    process::yield_now();
+    let (now, us) = (clock::now(), per_us(me));
+    // LINUX a thread that yields is not woken: an owner that goes on, and never sleeps, keeps the CPU for its slice.
+    if now.wrapping_sub(before) > LATE_US * us {
+        UNTIL.store(now + COUNTS_US * us, Relaxed);
+    }
 }
