@@ -318,7 +318,7 @@ pub fn enter(me: &Caller, ch: &Channel) -> bool {
             if lock.compare_exchange(w, mine, AcqRel, Relaxed).is_ok() {
                 return true;
             }
-        } else if p.wait(me.cpus)
+        } else if p.wait(me)
             && process::is_dead(owner)
             // EDGE L0 -> L1: as above. Only the word that named the dead one: it may have left before it ended.
             && lock.compare_exchange(w, mine, AcqRel, Relaxed).is_ok()

@@ -419,7 +419,8 @@ impl<'a> Locked<'a, '_> {
             // LINUX pipe_write: waits for the pipe's lock, as long as a reader has it. This one has read the lane's bytes, and has
             // not said so, or is not home. A program that was told of the room by poll(2) finds it.
             patience.wait(me);
-            if ch.tail() != see.t {
+            // Or it has made room by now, and waits for this lock.
+            if ch.tail() != see.t || ch.head().position() != see.r {
                 return AGAIN;
             }
         }
