@@ -1,10 +1,10 @@
-//! Whether another program wants the one CPU that this process may run on.
+//! Whether another program wants the one CPU that this process may run on, or a peer that never sleeps keeps it.
 //!
 //! LINUX 6.18, yield_task_fair: a yield gives up the rest of the slice. Where another program wants the CPU that is paid
 //! later, at some sleep, and the yield itself looks cheap. So a waiter for a lock naps there instead. A
 //! nap takes longer than a yield where nobody else is there, and longer still where the pipe's own programs compute.
 //! Invariant: a wrong answer costs time, and never a byte.
-//! Not here: yields that were dear by themselves (wait.rs).
+//! Not here: the yield of a wait for bytes or room, and what it is to cost (wait.rs).
 use crate::Caller;
 use crate::policy::per_us;
 use byway_mem::layout::Share;
