@@ -205,6 +205,7 @@ pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
 }
 
 /// Whether an open channel would be found writable, by who has its locks and has the kernel lane's bytes before the ring's.
+#[inline(never)] // A handler's stack may be small.
 pub(crate) fn has_room(me: &Caller, ch: &Channel, fd: usize) -> bool {
     Room::look(me, ch, fd).is_some_and(|room| match room.lane {
         Holds::Drained => !room.is_over,

@@ -87,6 +87,7 @@ pub fn returns(me: &Caller) {
 }
 
 /// Lets the owner of a lock run, on one CPU: a yield, or a nap where sleeps or yields have ended late of late.
+#[inline(never)] // A handler's stack may be small.
 pub fn lets_run(me: &Caller) {
     let before = clock::now();
     if before < UNTIL.load(Relaxed) {
