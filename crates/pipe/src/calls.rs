@@ -124,7 +124,7 @@ pub const ROWS: &[Row] = &[
     row(&[(ARCH_PRCTL, "arch_prctl")], ALWAYS, "ARCH_SET_FS, which moves thread-local storage: the process resigns"),
     row(&[(SETRLIMIT, "setrlimit"), (PRLIMIT64, "prlimit64")], ALWAYS, "RLIMIT_AS, to less than infinity: the process resigns (ADR 22)"),
     row(&[(MLOCKALL, "mlockall")], ALWAYS, "MCL_CURRENT: the process resigns"),
-    row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 7.5 KiB: the process resigns"),
+    row(&[(SIGALTSTACK, "sigaltstack")], ALWAYS, "less than 8 KiB: the process resigns"),
     row(others::LEAVE_ALONE, Runs, "the kernel's own: they leave the bytes alone, or refuse a pipe"),
     row(others::NAME_NONE, Runs, "the kernel's own: they name no descriptor that could be a pipe's"),
 ];
