@@ -231,7 +231,7 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
     let mut grown = n + held > size;
     let outsider = n > 0 && ch.rules().outsiders && held > own;
     if let (true, Some(ring)) = (n > 0, ring) {
-        let is_full = !ready::has_room(me, ch, lane.number());
+        let has_room = ready::has_room(me, ch, lane.number());
         let room = (n + held + 8192).next_power_of_two().max(size);
         intend(ch, SPILLING, held);
         if !outsider || !weave(me, ch, lane, ring, r, n, own) {
@@ -246,7 +246,7 @@ fn spill_by(me: &Caller, ch: &Channel, lane: Lane, tmp: Option<Reopened>, r: u64
             }
             lane.pour(ring, at, left, |left| more_room(me, ch, lane, left));
         }
-        grown |= ch.grows(lane, n + held, is_full);
+        grown = ch.grows(lane, n + held, has_room);
     } else if ch.facts.0.shrunk.load(Relaxed) != 0 {
         lane.resize(size);
     }

@@ -204,7 +204,7 @@ pub fn is_writable(me: &Caller, ch: &Channel, fd: usize) -> bool {
     }
 }
 
-/// Whether an open channel would be found writable, by who has its locks and has the kernel lane's bytes before the ring's.
+/// Whether an open channel is writable. The caller has its locks, and the kernel lane's bytes come before the ring's.
 #[inline(never)] // A handler's stack may be small.
 pub(crate) fn has_room(me: &Caller, ch: &Channel, fd: usize) -> bool {
     Room::look(me, ch, fd).is_some_and(|room| match room.lane {

@@ -45,13 +45,12 @@ impl Channel {
     /// At the end of a hand-back: `lane`, which holds `held` bytes, has room for them, and no more than it must: a full ring
     /// is a full pipe afterwards. A ring with room leaves some, for a program may have been told of it. Whether the lane is
     /// larger than the pipe.
-    pub(crate) fn grows(&self, lane: Lane, held: usize, is_full: bool) -> bool {
+    pub(crate) fn grows(&self, lane: Lane, held: usize, has_room: bool) -> bool {
         let size = self.facts.0.size.load(Relaxed) as usize;
         // The first page may be read in part. A pipe whose size is set has the room.
-        let free = if is_full || self.sized().is_some() {
-            0
-        } else {
-            2 * PIPE_BUF
+        let free = match has_room && self.sized().is_none() {
+            true => 2 * PIPE_BUF,
+            false => 0,
         };
         lane.resize((held + free).max(size));
         if self.is_fifo() && size < KERNEL && lane.size() == KERNEL {
