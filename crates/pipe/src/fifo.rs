@@ -102,11 +102,7 @@ pub fn begin(d: Domain, ch: &Channel, fd: usize) {
     biased_lock::forget(ch);
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
     ch.reader.0.counted_from.store(0, Relaxed);
-    ch.m.0.waiters.store(0, Relaxed);
-    let mut t = ch.tail();
-    while let Err(now) = ch.cas_tail(t, t.nobody().with_lock(0).without(Tail::WOKEN)) {
-        t = now;
-    }
+    ch.forgets_all(|t| t.with_lock(0).without(Tail::WOKEN));
     let h = ch.head();
     ch.cas_head(h, Head::free(h.position()));
     // Last: who is killed before leaves it to the next.
@@ -140,11 +136,7 @@ pub fn renew(me: &Caller, ch: &Channel, fd: usize) {
     ch.facts.0.holders.store(Holders::Unknown as u32, Relaxed);
     let r = lock::hold(me, ch, Head::SPILLS);
     let pos = ch.tail().wide(r);
-    ch.m.0.waiters.store(0, Relaxed);
-    let mut t = ch.tail();
-    while let Err(now) = ch.cas_tail(t, t.nobody()) {
-        t = now;
-    }
+    ch.forgets_all(|t| t);
     ch.facts.0.shrunk.store(0, Relaxed);
     clusters::release(me.domain, ch);
     ch.is_of_size(ch.lane(fd).size());

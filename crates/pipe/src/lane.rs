@@ -9,6 +9,7 @@ use crate::channel::Channel;
 use crate::copy::Iov;
 use crate::fifo_opens;
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring};
+use crate::word::Tail;
 use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
 use byway_sys::file::{self, F_GETPIPE_SZ, F_SETPIPE_SZ};
 use byway_sys::socket::{self, MSG_DONTWAIT, MSG_NOSIGNAL};
@@ -38,6 +39,14 @@ impl Channel {
     pub(crate) fn has_waited(&self) {
         let less = |n: u8| n.checked_sub(1);
         let _ = self.m.0.waiters.fetch_update(Relaxed, Relaxed, less);
+    }
+    /// Nobody counts as asleep, or as in a kernel call, any more. What `and` changes of the tail changes with it.
+    pub(crate) fn forgets_all(&self, and: impl Fn(Tail) -> Tail) {
+        self.m.0.waiters.store(0, Relaxed);
+        let mut t = self.tail();
+        while let Err(now) = self.cas_tail(t, and(t.nobody())) {
+            t = now;
+        }
     }
     /// Whether a reader may be inside the kernel that takes what comes into the kernel lane.
     pub fn is_taken_from(&self) -> bool {
