@@ -24,7 +24,8 @@ test: deps build ## every test, some 40 minutes
 
 lint: ## format and clippy alone
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo clippy --profile tests --workspace --exclude byway-preload --all-targets -- -D warnings
+	cargo clippy --release --package byway-preload -- -D warnings
 
 bench: build ## all workloads, a report, in ten minutes (QUICK=--quick: two)
 	target/release/byway bench seeds $(QUICK) --out target/bench
