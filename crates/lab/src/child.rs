@@ -12,7 +12,7 @@ use crate::machine;
 use crate::shared::{self, Shared};
 use crate::spin;
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Write};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -67,11 +67,18 @@ impl From<io::Error> for Failure {
 /// Exit statuses of a process of the run that could not do its work.
 const NO_MEMORY: i32 = 10;
 const REFUSED: i32 = 11;
+/// It has said why.
+const SAID: i32 = 12;
 
 impl Failure {
-    fn code(&self) -> i32 {
+    /// The status for it; what there is to say is said here, for a status has no words.
+    fn tells(&self) -> i32 {
+        if let Failure::Said(why) = self {
+            let _ = writeln!(io::stderr(), "byway: {why}");
+        }
         match self {
             Failure::NoMemory => NO_MEMORY,
+            Failure::Said(_) => SAID,
             _ => REFUSED,
         }
     }
@@ -81,6 +88,9 @@ impl Failure {
             return match libc::WEXITSTATUS(status) {
                 0 => None,
                 NO_MEMORY => Some(Failure::NoMemory),
+                SAID => Some(Failure::Said(
+                    "a process of the run failed, as it said".into(),
+                )),
                 REFUSED => Some(Failure::Machine(io::Error::other(
                     "the machine gives no more processes or memory",
                 ))),
@@ -107,7 +117,7 @@ fn fork(f: impl FnOnce() -> Result<(), Failure>) -> io::Result<i32> {
             if libc::getppid() != parent {
                 libc::_exit(REFUSED);
             }
-            libc::_exit(f().map_or_else(|e| e.code(), |()| 0));
+            libc::_exit(f().map_or_else(|e| e.tells(), |()| 0));
         }
         Ok(pid)
     }
