@@ -11,10 +11,7 @@ smoke() { # a pipeline under byway: every byte arrives
 }
 step ci/tags.sh
 step ci/links.py
-step cargo fmt --all --check
-# With what the tests need anyway. The preload library cannot be built as they are: it has no standard library, so none to unwind.
-step cargo clippy --profile tests --workspace --exclude byway-preload --all-targets --quiet -- -D warnings
-step cargo clippy --release --package byway-preload --quiet -- -D warnings
+step make lint
 # A unit test of the lab starts it.
 step cargo build --profile tests --package byway-lab --bin byway-mimalloc --quiet
 # Those without unit tests stay out; the preload library (no_std) could not be built with a test harness.

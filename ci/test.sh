@@ -14,11 +14,8 @@ EQ_WORK=$(mktemp -d); export EQ_WORK
 trap 'rm -rf "$said" "$EQ_WORK"; kill -- -$aside 2>/dev/null || true' EXIT
 step ci/tags.sh
 step ci/links.py
-step cargo fmt --all --check
+step make lint
 step cargo fmt --manifest-path python/Cargo.toml --check
-# With what the tests need anyway. The preload library cannot be built as they are: it has no standard library, so none to unwind.
-step cargo clippy --profile tests --workspace --exclude byway-preload --all-targets --quiet -- -D warnings
-step cargo clippy --release --package byway-preload --quiet -- -D warnings
 step cargo clippy --profile tests --package byway --features tokio --all-targets --quiet -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
 step ci/semver.sh

@@ -73,12 +73,12 @@ const SAID: i32 = 12;
 impl Failure {
     /// The status for it; what there is to say is said here, for a status has no words.
     fn tells(&self) -> i32 {
-        if let Failure::Said(why) = self {
-            let _ = writeln!(io::stderr(), "byway: {why}");
-        }
         match self {
             Failure::NoMemory => NO_MEMORY,
-            Failure::Said(_) => SAID,
+            Failure::Said(why) => {
+                let _ = writeln!(io::stderr(), "byway: {why}");
+                SAID
+            }
             _ => REFUSED,
         }
     }
