@@ -91,6 +91,15 @@ while os.read(0, 65536): pass
 P
 explained sh -c "cat zeros zeros zeros zeros zeros | $python spliced.py"
 is "spliced a thousand times: carried again" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
+# Who has it for good is told, and not what was before.
+cat >then.py <<'P'
+import os
+for _ in range(1000): os.read(0, 4096)
+os.splice(0, os.open("spliced", os.O_WRONLY | os.O_CREAT), 4096)
+os.execlp("busybox", "busybox", "cat")
+P
+explained sh -c "cat zeros | $python then.py >/dev/null"
+has "spliced, and then without a part" "$said" "a program that takes no part has it"
 # A program between two others that splices all: both pipes are carried, and the one to /dev/null too.
 cat >relays.py <<'P'
 import os
@@ -119,6 +128,30 @@ for k in range(4000):
 P
 explained taskset -c 0 "$python" rests.py
 has "polled together" "$said" "python3 polls its pipes"
+# A socket's writer that may not sleep, and is faster than its reader: the lane has too much for a ring to begin behind it.
+cat >fills.py <<'P'
+import os, select, socket, sys, time
+a, b = socket.socketpair()
+if sys.argv[1:]:
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        a = socket.create_connection(s.getsockname())
+        b = s.accept()[0]
+if os.fork() == 0:
+    a.close()
+    while b.recv(65536): time.sleep(0.001)
+    os._exit(0)
+a.setblocking(False)
+for k in range(300):
+    rest = memoryview(bytes(65536))
+    while rest:
+        select.select([], [a], [])
+        rest = rest[a.send(rest):]
+P
+for of in "" tcp; do
+  # shellcheck disable=SC2086
+  explained "$python" fills.py $of
+  has "a full socket $of" "$said" "its reader was slower"
+done
 # A size that a program sets is no reason to hand back for good.
 cat >sizes.py <<'P'
 import fcntl, os

@@ -135,10 +135,12 @@ pub fn hand_back(me: &Caller, ch: &Channel, fd: usize, forever: bool, why: Reaso
         return true;
     }
     if forever {
-        ch.keep_closed();
-        if ch.facts.0.why.load(Relaxed) == 0 {
-            ch.facts.0.why.store(why as u8, Relaxed);
+        // The first that is for good is told, and no earlier one that was for the moment.
+        let told = &ch.facts.0.why;
+        if told.load(Relaxed) == Reason::Cold as u8 || !ch.forever() && why != Reason::Cold {
+            told.store(why as u8, Relaxed);
         }
+        ch.keep_closed();
     }
     // An opening in progress holds the lock while the channel is still closed: wait for it. Not for a spiller.
     let is_done = |t: Tail| t.closed() && (t.lock_owner() == 0 || t.spiller() != 0);

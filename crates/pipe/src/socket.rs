@@ -130,7 +130,11 @@ fn settled(me: &Caller, ch: &Channel, fd: usize, buffer: usize) -> Option<u32> {
     // LINUX unix(7): a read ends behind bytes that came with descriptors, and a ring knows of none.
     let mixed = ch.facts.0.lane.load(Relaxed) == MIXED;
     let held = || match socket::unread(fd) {
-        queued if queued > buffer / FULL || mixed && queued > 0 => None,
+        queued if queued > buffer / FULL => {
+            ch.facts.0.why.store(Reason::Full as u8, Relaxed);
+            None
+        }
+        1.. if mixed => None,
         _ if ch.is_tcp() => tcp::held(ch, fd).filter(|held| *held <= TCP_CHUNK),
         0 => Some(0),
         _ => Some(UNCOUNTED),
