@@ -44,8 +44,8 @@ def child(f):
 def take(fd):
     n = MUCH
     while n > 0: n -= len(os.read(fd, min(n, 65536)))
-def put(fd, n):
-    for i in range(n // 4096): os.write(fd, bytes(4096))
+def put(fd, n, size):
+    for i in range(n // size): os.write(fd, bytes(size))
 def reads():
     keep(gone[0], busy[0], full[0], go[0])
     take(gone[0]); os.close(gone[0])
@@ -56,12 +56,13 @@ def sleeps():
     os.read(cold[0], 1)
 def writes():
     keep(full[1])
-    try: put(full[1], 2 * MUCH)
+    try: put(full[1], 2 * MUCH, 4096)
     except BrokenPipeError: pass
 pids = [child(reads), child(sleeps), child(writes)]
 keep(gone[1], busy[1], cold[1], go[1])
-put(gone[1], MUCH); os.close(gone[1])
-put(busy[1], MUCH)
+# Long ones: of short ones, on a busy host, each may find its reader asleep, and the ring be left.
+put(gone[1], MUCH, 65536); os.close(gone[1])
+put(busy[1], MUCH, 65536)
 time.sleep(0.5)
 os.write(busy[1], bytes(100_000))
 print(*inodes, os.getpid(), *pids, flush=True)
