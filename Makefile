@@ -11,7 +11,7 @@ PLACE = BUILT='$(BUILT)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' \
   VERSION='$(VERSION)' ci/install.sh
 
 build: ## build everything
-	cargo build --release --workspace
+	cargo build --release
 
 run: deps build ## check and install what is missing, build, run the demo
 	target/release/byway demo

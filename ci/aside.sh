@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# What `ci/test.sh` does beside its first steps, on the CPU that they leave: the models, and builds that only its last steps need.
-# Here nothing is measured and nothing of Byway runs.
+# What `ci/test.sh` does beside its steps, on the CPU that they leave: builds that only its last steps need, and all that takes the
+# CPU alone. Here nothing is measured and nothing of Byway runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ci/model.sh
-cargo build --release --package byway --examples --quiet
-CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/python" \
-  cargo clippy --release --manifest-path python/Cargo.toml --quiet -- -D warnings
+step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
+step cargo build --release --package byway --examples --quiet
 # iceoryx2 is in no other build: ninety seconds.
-cargo clippy --release --package byway-iceoryx2 --features iceoryx2 --quiet -- -D warnings
-cargo build --release --package byway-iceoryx2 --features iceoryx2 --quiet
+step cargo build --release --package byway-iceoryx2 --features iceoryx2 --quiet
+step cargo clippy --release --package byway-iceoryx2 --features iceoryx2 --quiet -- -D warnings
+CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/python" \
+  step cargo clippy --release --manifest-path python/Cargo.toml --quiet -- -D warnings
+step ci/loom.sh
+step ci/miri.sh
+step ci/model.sh

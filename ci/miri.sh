@@ -7,6 +7,8 @@ if ! cargo +nightly miri --version >/dev/null 2>&1; then
   timeout 300 rustup toolchain install nightly --profile minimal --component miri,rust-src >/dev/null 2>&1 ||
     { echo "miri: not run: no nightly toolchain with miri, and none to be had (rustup toolchain install nightly --component miri,rust-src)"; exit 0; }
 fi
+# What the newest compiler deprecates the oldest that builds this may have no other name for.
+export RUSTFLAGS=-Adeprecated
 # Addresses in the domain are numbers, as they are for every process that maps it elsewhere.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/miri" MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks"
 cargo +nightly miri test --quiet -p byway-mem --test interpreted
