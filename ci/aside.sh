@@ -3,7 +3,7 @@
 # CPU alone. Here nothing is measured and nothing of Byway runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
+. ci/step.sh
 step cargo build --release --package byway --examples --quiet
 # iceoryx2 is in no other build: ninety seconds.
 step cargo build --release --package byway-iceoryx2 --features iceoryx2 --quiet

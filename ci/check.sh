@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export BYWAY_CONFIG=off
 byway=$PWD/target/release/byway
-step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
+. ci/step.sh
 smoke() { # a pipeline under byway: every byte arrives
   local got; got=$("$byway" run -- sh -c 'head -c 1000000 /dev/zero | cat | wc -c')
   [ "$got" = 1000000 ] || { echo "check: byway run printed [$got], not 1000000"; return 1; }

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
 export BYWAY_CONFIG=off
 byway=$PWD/target/release/byway
-step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
+. ci/step.sh
 # The models, Miri and some builds, on the CPU that the steps leave: most tests sleep much of their time. In a process group of
 # its own, and in this session: of two sessions each has half of the CPU, whatever they are nice to (sched(7), autogroup).
 said=$(mktemp)

@@ -134,16 +134,15 @@ impl Entry {
             cause: None,
         };
         let why = Reason::from(f.why.load(Relaxed));
+        // A program that takes no part has it for good, whatever there was before for the moment.
+        let is_outsiders = f.pending.load(Relaxed) != 0 && f.forever.load(Relaxed) == 0;
         entry.cause = match why {
-            // Whatever there was before for the moment.
-            _ if f.pending.load(Relaxed) != 0 && f.forever.load(Relaxed) == 0 => Some(Cause {
-                program: None,
-                text: "a program that takes no part has it",
-            }),
-            Reason::Cold | Reason::ReaderGone => entry.uncaused(d, ch).map(|text| Cause {
-                program: None,
-                text,
-            }),
+            why if is_outsiders || matches!(why, Reason::Cold | Reason::ReaderGone) => {
+                entry.uncaused(d, ch).map(|text| Cause {
+                    program: None,
+                    text,
+                })
+            }
             why => {
                 let program = Some(side(&names.culprit)).filter(|n| n != UNKNOWN);
                 Some(cause(why, program))
@@ -155,6 +154,9 @@ impl Entry {
     /// Where no call has made it the kernel's.
     fn uncaused(&self, d: &Domain, ch: &Channel) -> Option<&'static str> {
         let f = &ch.facts.0;
+        if f.pending.load(Relaxed) != 0 {
+            return Some("a program that takes no part has it");
+        }
         let saved_nothing = (f.passed.load(Relaxed) != 0).then_some("a ring saved it nothing");
         if self.counts.carried > 0 {
             return saved_nothing;
