@@ -25,7 +25,7 @@ test: deps build ## every test, some 40 minutes
 # With what the tests need anyway. The preload library cannot be built as they are: without a standard library it cannot unwind.
 lint: ## format and clippy alone
 	cargo fmt --all --check
-	cargo clippy --profile tests --workspace --exclude byway-preload --all-targets --quiet -- -D warnings
+	cargo clippy --profile tests --workspace --exclude byway-preload --features byway/tokio --all-targets --quiet -- -D warnings
 	cargo clippy --release --package byway-preload --quiet -- -D warnings
 
 bench: build ## all workloads, a report, in ten minutes (QUICK=--quick: two)

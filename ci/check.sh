@@ -15,6 +15,6 @@ step make lint
 # A unit test of the lab starts it.
 step cargo build --profile tests --package byway-lab --bin byway-mimalloc --quiet
 # Those without unit tests stay out; the preload library (no_std) could not be built with a test harness.
-step cargo test --profile tests --workspace --exclude byway-preload --exclude byway-capi --exclude byway-fifo-tests --lib --bins --quiet
+step cargo test --profile tests --workspace --features byway/tokio --exclude byway-preload --exclude byway-capi --exclude byway-fifo-tests --lib --bins --quiet
 step smoke
 echo "check: all passed in $SECONDS s"

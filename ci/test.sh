@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
 export BYWAY_CONFIG=off
-byway=$PWD/target/release/byway
+byway=$PWD/target/release/byway tests=$PWD/target/tests
 . ci/step.sh
 # The models, Miri and some builds, on the CPU that the steps leave: most tests sleep much of their time. In a process group of
 # its own, and in this session: of two sessions each has half of the CPU, whatever they are nice to (sched(7), autogroup).
@@ -20,13 +20,10 @@ step ci/tags.sh
 step ci/links.py
 step make lint
 step cargo fmt --manifest-path python/Cargo.toml --check
-step cargo clippy --profile tests --package byway --features tokio --all-targets --quiet -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
 step ci/semver.sh
-step cargo test --profile tests --workspace --quiet
-step cargo test --profile tests --package byway --features tokio --doc --quiet
-step cargo test --profile tests --package byway --features tokio --test tokio --quiet
-[ "$(cargo run --profile tests --quiet --package byway --features tokio --example tokio)" = "300 records, 1470 bytes" ]
+step cargo test --profile tests --workspace --features byway/tokio --quiet
+[ "$("$tests/examples/tokio")" = "300 records, 1470 bytes" ]
 # The allocator again: killed at each of its steps.
 step cargo test --profile tests --package byway-mem --features crash --quiet
 # The kernel first, then the same programs under Byway.

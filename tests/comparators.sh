@@ -4,15 +4,17 @@
 set -u
 . "$(dirname "$0")/says.sh"
 cd "$(dirname "$0")/.."
-byway=$(realpath "$1") env=${2:-${CARGO_TARGET_DIR:-$PWD/target}/python-env}
+built=$(dirname "$(realpath "$1")") env=${2:-${CARGO_TARGET_DIR:-$PWD/target}/python-env}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
+iceoryx2=${built%/*}/tests/byway-iceoryx2 byway=$work/both/byway
+[ -x "$iceoryx2" ] || { echo "comparators: no $iceoryx2; try: cargo build --profile tests --package byway-iceoryx2 --features iceoryx2"; exit 1; }
+mkdir "$work/both" && cp "$1" "$iceoryx2" "$work/both/"
 native() { timeout 300 "$byway" bench native --quick "$@"; }
 left() { find /dev/shm -maxdepth 1 -name 'byway-bench-*'; ls -d /tmp/iceoryx2 2>/dev/null; }
-[ -x "${byway%/*}/byway-iceoryx2" ] || { echo "comparators: byway-iceoryx2 is not built: make comparators"; exit 1; }
 before=$(left)
 
 # Nothing of theirs is in ours.
-is "libraries of byway" "$(ldd "$byway" "${byway%/*}/libbyway_preload.so" | grep -c zmq)" 0
+is "libraries of byway" "$(ldd "$byway" "$built/libbyway_preload.so" | grep -c zmq)" 0
 is "packages of byway" "$(cargo tree --offline --locked -q -p byway-cli -e normal | grep -c iceoryx2)" 0
 
 # Every case with every backend.

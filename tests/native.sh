@@ -5,7 +5,8 @@ set -u
 . "$(dirname "$0")/says.sh"
 cd "$(dirname "$0")/.."
 byway=$(realpath "$1") built=$(dirname "$(realpath "$1")") here=$PWD
-[ -x "$built/examples/end" ] || { echo "native: no examples in $built; try: cargo build --release --package byway --examples" >&2; exit 2; }
+examples=${built%/*}/tests/examples
+[ -x "$examples/end" ] || { echo "native: no examples in $examples; try: cargo build --profile tests --package byway --examples" >&2; exit 2; }
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 make -s install DESTDIR="$work/root" PREFIX=/usr BUILT="$built" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
 root=$work/root/usr
@@ -64,12 +65,12 @@ is "static needs no libbyway.so" "$(ldd "$work/check-s" | grep -c libbyway)" 0
 for e in bytes duplex events fifo records grants timed; do
   # shellcheck disable=SC2086
   builds "example $e" cc -std=gnu11 "${flags[@]}" "examples/c/$e.c" -o "$work/$e" $shared
-  c=$("$work/$e"; echo "exit $?") r=$("$built/examples/$e"; echo "exit $?")
+  c=$("$work/$e"; echo "exit $?") r=$("$examples/$e"; echo "exit $?")
   is "example $e" "$c" "$r"
   is "example $e ends well" "${c##*$'\n'}" "exit 0"
   [ "$c" != "exit 0" ] || is "example $e says something" "" "something"
   # A program that has the library's system calls in it is one that can be carried.
-  for p in "$work/$e" "$built/examples/$e"; do is "$p takes part" "$("$byway" doctor -- "$p" | tail -1)" "ok  it can take part"; done
+  for p in "$work/$e" "$examples/$e"; do is "$p takes part" "$("$byway" doctor -- "$p" | tail -1)" "ok  it can take part"; done
 done
 # Programs of the library's under byway run, where the preload library carries: the same programs, or a sentence that says what to try.
 no="\`byway run\` carries this process's pipes, or BYWAY=off says that nobody does; start it without, or unset BYWAY"
@@ -95,7 +96,7 @@ victim='import os
 left = 1000000
 while left: left -= os.write(1, os.read(0, min(left, 30000)))
 os.kill(os.getpid(), 9)'
-for end in "$work/end" "$built/examples/end"; do
+for end in "$work/end" "$examples/end"; do
   is "$end takes part" "$("$byway" doctor -- "$end" | tail -1)" "ok  it can take part"
   # One way, the other way, and through a program between two native ends.
   with cat "$work/named" >"$work/got" </dev/null & native write "$work/named" <"$work/text"

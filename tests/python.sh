@@ -35,7 +35,7 @@ if [ -x "$env/bin/stubtest" ]; then
   MYPY_CACHE_DIR=/dev/null "$env/bin/stubtest" byway --concise --allowlist python/tests/stubtest.allow --ignore-unused-allowlist
 fi
 for e in bytes duplex events fifo records grants timed; do
-  py=$(timeout 60 "$env/bin/python" "examples/python/$e.py") rs=$("$built/examples/$e")
+  py=$(timeout 60 "$env/bin/python" "examples/python/$e.py") rs=$("${built%/*}/tests/examples/$e")
   [ "$py" = "$rs" ] || { echo "example $e: [$py], wanted [$rs]"; exit 1; }
 done
 # Those that no other language has beside it (Rust: examples/tokio.rs, with its feature).
