@@ -168,6 +168,7 @@ fn by_cursor(
     if !publish(ch, t, t, n, is_inline) {
         return false;
     }
+    policy::on_flow(me, ch, n);
     if let Some(began) = began {
         policy::ended(me, ch, (cursor.pos, n), began);
     }

@@ -36,9 +36,9 @@ const ALONE: u32 = 1024;
 const LEAST_LEFT: u32 = 1 << 10;
 /// Wake-ups in a row after which a ring is left, or waits of a set.
 pub const IN_VAIN: u32 = 64;
-/// A socket's ring that brought nothing is left for good where its wake-ups came as close as this, us: then a connection is
-/// in use, one of some hundred at a busy server, and its ends sleep all the same. One that rests longer between messages
-/// may be busier later.
+/// A socket's ring that brought nothing again is left for good where its wake-ups came as close as this, us: then a
+/// connection is in use, one of some hundred at a busy server, and its ends sleep all the same. One that rests longer
+/// between messages may be busier later.
 const CLOSE_US: u64 = 10_000;
 /// So few calls that move bytes themselves do not count.
 const FEW: u32 = 64;
@@ -47,8 +47,9 @@ const FEW: u32 = 64;
 /// its ends wait for others beside it, and to arm it for that costs about what such a write saves.
 const FLOW: u32 = 4;
 const SOCKET_FLOW: u32 = 1;
-/// What was learned from rings in vain goes by half with each so many bytes of a ring that is not.
+/// What was learned from rings in vain goes by half with each so many bytes of a ring that is not, or so many short writes.
 const LEARNED: u64 = 1024 * 1024;
+const LEARNED_WRITES: u64 = 16 * 1024;
 /// So many carried bytes keep a socket's ring from being left for good.
 const PROVEN: u64 = 16 * LEARNED;
 
@@ -228,9 +229,10 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
 
 /// How a ring is left that was in vain `IN_VAIN` times, the first at `from`.
 pub fn how_left(me: &Caller, ch: &Channel, from: u64) -> Leave {
-    // One that was worth its ring for a MiB may have met a busy moment of the machine; one that was for much more may again.
+    // The first time the machine may have been busy for a moment, or since its ring was worth having again; of one that
+    // carried much any time.
     let w = &ch.writer.0;
-    let proven = w.worth.load(Relaxed) < peer::WORTH || w.counted() >= PROVEN;
+    let proven = w.worth.load(Relaxed) <= peer::WORTH || w.counted() >= PROVEN;
     if ch.is_socket() && is_close(me, from) && !proven {
         return Leave::ForGood;
     }
@@ -311,7 +313,8 @@ pub fn on_flow(me: &Caller, ch: &Channel, n: usize) {
         return;
     }
     let worth = w.0.worth.load(Relaxed);
-    if worth != 0 && w.0.counted() % LEARNED < n as u64 {
+    let n = n as u64;
+    if worth != 0 && w.0.counted() % LEARNED.min(n * LEARNED_WRITES) < n {
         w.0.worth.store(worth / 2, Relaxed);
     }
 }

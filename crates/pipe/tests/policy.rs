@@ -111,12 +111,16 @@ fn socket_left_after(ago: u64, worth: u32, carried: usize) -> (u32, Option<Leave
 #[test]
 fn a_sockets_ring_is_left_for_good_if_its_connection_is_in_use() {
     // One write that woke nobody makes one good, on two CPUs too.
-    assert_eq!(socket_left_after(0, 64, 0), (72, Some(Leave::ForGood)));
-    assert_eq!(socket_left_after(650_000, 64, 0), (72, Some(Leave::ForNow)));
-    // It was worth its ring before.
-    assert_eq!(socket_left_after(0, 32, 0), (72, Some(Leave::ForNow)));
+    let left = 1 << 10;
+    assert_eq!(socket_left_after(0, left, 0), (72, Some(Leave::ForGood)));
+    assert_eq!(
+        socket_left_after(650_000, left, 0),
+        (72, Some(Leave::ForNow))
+    );
+    // The first time, or it was worth its ring since.
+    assert_eq!(socket_left_after(0, 64, 0), (72, Some(Leave::ForNow)));
     let much = 16 << 20;
-    assert_eq!(socket_left_after(0, 64, much), (72, Some(Leave::ForNow)));
+    assert_eq!(socket_left_after(0, left, much), (72, Some(Leave::ForNow)));
 }
 
 #[test]
@@ -144,6 +148,12 @@ fn each_time_it_takes_four_times_as_many_writes_to_open_it() {
         }
         assert_eq!(worth(), half);
     }
+    // Or with so many short ones, of which a MiB would be sixty-four times as many.
+    for _ in 0..16 * 1024 {
+        p.ch.writer.0.count(1);
+        policy::on_flow(&me, p.ch, 1);
+    }
+    assert_eq!(worth(), 1 << 17);
 }
 
 #[test]
