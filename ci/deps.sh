@@ -4,7 +4,7 @@ set -u
 missing=()
 want() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
 want cc gcc; want make make; want openssl openssl; want xz xz-utils; want perl perl; want python3 python3
-want busybox busybox-static; want strace strace; want spin spin; want setpriv util-linux; want column bsdextrautils; want script bsdutils; want git git; want pgrep procps; want chromium chromium
+want busybox busybox-static; want strace strace; want spin spin; want tcc tcc; want setpriv util-linux; want column bsdextrautils; want script bsdutils; want git git; want pgrep procps; want chromium chromium
 want ip iproute2; want curl curl; [ -x /usr/sbin/vsftpd ] || want vsftpd vsftpd
 [ -x /usr/sbin/mkfs.btrfs ] || want mkfs.btrfs btrfs-progs
 want luajit luajit; want pv pv; want mbuffer mbuffer; want socat socat

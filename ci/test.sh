@@ -77,15 +77,21 @@ step tests/python.sh "$byway"
 step tests/comparators.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
-step taskset -c 0 tests/equivalence.sh "$byway" run --
-step tests/equivalence.sh "$byway" run --pipe lp+zc --
+# Two at a time: on one CPU, where the variants differ, and each fallback forced.
+byway=$byway step xargs -d '\n' -P 2 -I{} sh -c 'tests/equivalence.sh {} --' <<'E'
+taskset -c 0 "$byway" run
+"$byway" run --pipe lp+zc
+"$byway" run --capacity 8M
+"$byway" run --off
+"$byway" run --forbid rewrite
+"$byway" run --forbid memory
+"$byway" run --forbid spin
+"$byway" run --forbid carry
+"$byway" run --forbid rseq
+env GLIBC_TUNABLES=glibc.pthread.rseq=0 "$byway" run
+E
 step "$byway" run --pipe zc -- target/conformance/kill 500
-step tests/equivalence.sh "$byway" run --capacity 8M --
 step "$byway" run --capacity 8M -- target/conformance/kill 500
-# Each fallback forced.
-step tests/equivalence.sh "$byway" run --off --
-for what in rewrite memory spin carry rseq; do step tests/equivalence.sh "$byway" run --forbid $what --; done
-GLIBC_TUNABLES=glibc.pthread.rseq=0 step tests/equivalence.sh "$byway" run --
 left=$(find /dev/shm -maxdepth 2 -name 'run-*' -path '*byway*' 2>/dev/null || true)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 echo "all tests passed"
