@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export BYWAY_CACHE="${BYWAY_CACHE:-$PWD/target/byway-cache}"
 export BYWAY_CONFIG=off
-byway=$PWD/target/release/byway tests=$PWD/target/tests
+byway=$PWD/target/release/byway
 . ci/step.sh
 # The models, Miri and some builds, on the CPU that the steps leave: most tests sleep much of their time. In a process group of
 # its own, and in this session: of two sessions each has half of the CPU, whatever they are nice to (sched(7), autogroup).
@@ -23,7 +23,7 @@ step cargo fmt --manifest-path python/Cargo.toml --check
 RUSTDOCFLAGS=-Dwarnings step cargo doc --no-deps --all-features --package byway --quiet
 step ci/semver.sh
 step cargo test --profile tests --workspace --features byway/tokio --quiet
-[ "$("$tests/examples/tokio")" = "300 records, 1470 bytes" ]
+[ "$(target/tests/examples/tokio)" = "300 records, 1470 bytes" ]
 # The allocator again: killed at each of its steps.
 step cargo test --profile tests --package byway-mem --features crash --quiet
 # The kernel first, then the same programs under Byway.

@@ -229,8 +229,8 @@ pub fn on_wake(me: &Caller, ch: &Channel, n: usize) -> Option<Leave> {
 
 /// How a ring is left that was in vain `IN_VAIN` times, the first at `from`.
 pub fn how_left(me: &Caller, ch: &Channel, from: u64) -> Leave {
-    // The first time the machine may have been busy for a moment, or since its ring was worth having again; of one that
-    // carried much any time.
+    // One that is left for the first time, or was worth its ring since, may have met a busy moment of the machine. One that
+    // has carried much may meet it at any time.
     let w = &ch.writer.0;
     let proven = w.worth.load(Relaxed) <= peer::WORTH || w.counted() >= PROVEN;
     if ch.is_socket() && is_close(me, from) && !proven {
@@ -313,8 +313,9 @@ pub fn on_flow(me: &Caller, ch: &Channel, n: usize) {
         return;
     }
     let worth = w.0.worth.load(Relaxed);
-    let n = n as u64;
-    if worth != 0 && w.0.counted() % LEARNED.min(n * LEARNED_WRITES) < n {
+    // A power of two, for a division here would be dear, and by none a panic.
+    let every = LEARNED_WRITES * (n as u64).min(LEARNED / LEARNED_WRITES).next_power_of_two();
+    if worth != 0 && w.0.counted() & (every - 1) < n as u64 {
         w.0.worth.store(worth / 2, Relaxed);
     }
 }

@@ -154,6 +154,9 @@ fn each_time_it_takes_four_times_as_many_writes_to_open_it() {
         policy::on_flow(&me, p.ch, 1);
     }
     assert_eq!(worth(), 1 << 17);
+    // One of nothing is none.
+    policy::on_flow(&me, p.ch, 0);
+    assert_eq!(worth(), 1 << 17);
 }
 
 #[test]
