@@ -1,2 +1,4 @@
-# A step of a script: its time since the start, its words, and the step itself. Sourced.
-step() { printf '== %02d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; "$@"; }
+# A step of a script: its time since the test began, its words, and the step itself. Sourced.
+export begun="${begun:-$(date +%s)}"
+clock() { local s=$(($(date +%s) - begun)); printf '%02d:%02d' $((s / 60)) $((s % 60)); }
+step() { printf '== %s %s\n' "$(clock)" "$*"; "$@"; }

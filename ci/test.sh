@@ -42,53 +42,63 @@ for how in env "$byway run --"; do
   FIFOS=1 ONLY=$polled step tests/conformance.sh $how
 done
 step "$byway" run -- target/conformance/kill 2000
-step python3 tests/capture.py "$byway"
-step python3 tests/starts.py "$byway"
-# What is rewritten: no data (by objdump, by a program's own look at itself, by signatures), and no other file's text.
-step python3 tests/sweep.py "$byway"
-step python3 tests/data.py "$byway"
-step python3 tests/identity.py "$byway"
-step python3 tests/part/part.py "$byway"
-step python3 tests/part/programs.py "$byway"
-step python3 tests/part/polled.py "$byway"
-step python3 tests/part/served.py "$byway"
-step tests/signatures.sh "$byway"
-# Nobody is worse off: limits, folders, signals, name spaces, groups (tests/harm/README.md).
-for what in cache groups limits memory programs spaces stack start terminal tool users; do
-  step python3 "tests/harm/$what.py" "$byway"
-done
+# The longest first. What is rewritten: no data (by objdump, by a program's own look at itself, by signatures), and no other file's
+# text. Nobody is worse off: limits, folders, signals, name spaces, groups (tests/harm/README.md).
+byway=$byway step ci/several.sh 3 <<'E'
+python3 tests/part/served.py "$byway"
+python3 tests/sweep.py "$byway"
+tests/python.sh "$byway"
+tests/signatures.sh "$byway"
+python3 tests/part/part.py "$byway"
+python3 tests/part/programs.py "$byway"
+python3 tests/report.py "$byway"
+python3 tests/harm/spaces.py "$byway"
+python3 tests/harm/limits.py "$byway"
+python3 tests/harm/groups.py "$byway"
+python3 tests/harm/terminal.py "$byway"
+python3 tests/part/polled.py "$byway"
+python3 tests/data.py "$byway"
+python3 tests/identity.py "$byway"
+command -v dpkg-deb >/dev/null || exit 0; tests/deb.sh "$byway"
+python3 tests/harm/cache.py "$byway"
+python3 tests/harm/start.py "$byway"
+python3 tests/harm/programs.py "$byway"
+python3 tests/top.py "$byway"
+tests/install.sh "$byway"
+python3 tests/capture.py "$byway"
+python3 tests/harm/memory.py "$byway"
+tests/readme.sh "$byway"
+tests/config.sh "$byway"
+python3 tests/starts.py "$byway"
+python3 tests/harm/tool.py "$byway"
+python3 tests/harm/users.py "$byway"
+python3 tests/harm/stack.py "$byway"
+python3 tests/stat.py "$byway"
+E
 step tests/run.sh "$byway"
-step tests/readme.sh "$byway"
 step tests/explain.sh "$byway"
-step tests/config.sh "$byway"
 step tests/tcp.sh "$byway"
 step tests/udp.sh "$byway"
-step python3 tests/stat.py "$byway"
-step python3 tests/top.py "$byway"
-step tests/install.sh "$byway"
-if command -v dpkg-deb >/dev/null; then step tests/deb.sh "$byway"; fi
 step tests/bench.sh "$byway"
-step python3 tests/report.py "$byway"
 step tests/net.sh "$byway"
 step tests/services.sh "$byway"
 step aside
 step tests/native.sh "$byway"
-step tests/python.sh "$byway"
 step tests/comparators.sh "$byway"
 step python3 tests/memory.py "$byway"
 EQ_REPEAT=3 step tests/equivalence.sh "$byway" run --
 # Two at a time: on one CPU, where the variants differ, and each fallback forced.
-byway=$byway step xargs -d '\n' -P 2 -I{} sh -c 'tests/equivalence.sh {} --' <<'E'
-taskset -c 0 "$byway" run
-"$byway" run --pipe lp+zc
-"$byway" run --capacity 8M
-"$byway" run --off
-"$byway" run --forbid rewrite
-"$byway" run --forbid memory
-"$byway" run --forbid spin
-"$byway" run --forbid carry
-"$byway" run --forbid rseq
-env GLIBC_TUNABLES=glibc.pthread.rseq=0 "$byway" run
+byway=$byway step ci/several.sh 2 <<'E'
+tests/equivalence.sh taskset -c 0 "$byway" run --
+tests/equivalence.sh "$byway" run --pipe lp+zc --
+tests/equivalence.sh "$byway" run --capacity 8M --
+tests/equivalence.sh "$byway" run --off --
+tests/equivalence.sh "$byway" run --forbid rewrite --
+tests/equivalence.sh "$byway" run --forbid memory --
+tests/equivalence.sh "$byway" run --forbid spin --
+tests/equivalence.sh "$byway" run --forbid carry --
+tests/equivalence.sh "$byway" run --forbid rseq --
+tests/equivalence.sh env GLIBC_TUNABLES=glibc.pthread.rseq=0 "$byway" run --
 E
 step "$byway" run --pipe zc -- target/conformance/kill 500
 step "$byway" run --capacity 8M -- target/conformance/kill 500
