@@ -405,6 +405,52 @@ static void bad_address(void) {
     put(p[1], 5000, pos);
     get(p[0], pos + 5000, 0);
 }
+/* LINUX: read(2), readv(2): one of more bytes than a call takes reads what there is; one whose end is no address reads nothing. */
+static void reads_100(int p[2], char *at, size_t n) {
+    int error = n >> 63 || (uintptr_t)at + n > 0x7ffffffff000 ? EFAULT : 0;
+    put(p[1], 100, n % 1000);
+    if (error) FAILS(read(p[0], at, n), error);
+    else IS(read(p[0], at, n), 100);
+    if (error) get(p[0], 100, n % 1000);
+    else verify((void *)at, 100, n % 1000);
+}
+static void readv_100(int p[2], int parts, size_t n, int error) {
+    struct iovec two[2] = {{into, parts > 1 ? 10 : n}, {into + 10, n}};
+    put(p[1], 100, n % 1000);
+    if (error) FAILS(readv(p[0], two, parts), error);
+    else IS(readv(p[0], two, parts), 100);
+    if (error) get(p[0], 100, n % 1000);
+    else verify((void *)into, 100, n % 1000);
+}
+static void long_lengths(void) {
+    static const size_t fit[] = {1ul << 31, 0x7ffff000, 0x7ffff001}, far[] = {1ul << 40, 1ul << 46}, none[] = {1ul << 63, -1ul};
+    for (int i = 0; i < 2; i++) {
+        int p[2];
+        char high[100]; /* so few addresses are behind it */
+        if (i) hot_pair(p);
+        else mkpipe(p);
+        setfl(p[0], O_NONBLOCK, 0);
+        for (int k = 0; k < 3; k++) {
+            reads_100(p, into, fit[k]);
+            reads_100(p, high, fit[k]);
+            readv_100(p, 1, fit[k], 0);
+            readv_100(p, 2, fit[k], 0);
+        }
+        for (int k = 0; k < 2; k++) {
+            reads_100(p, high, 1ul << 47);
+            reads_100(p, high, far[k]);
+            reads_100(p, into, far[k]);
+            readv_100(p, 1, far[k], 0);
+            reads_100(p, into, none[k]);
+            readv_100(p, 1, none[k], EINVAL);
+            readv_100(p, 2, none[k], EINVAL);
+            FAILS(write(p[1], from, none[k]), EFAULT);
+        }
+        FAILS(read(p[0], high, 1), EAGAIN);
+        close(p[0]);
+        close(p[1]);
+    }
+}
 static void no_reader(void) {
     int p[2];
     mkpipe(p);
@@ -418,4 +464,4 @@ static void no_reader(void) {
 }
 MAIN(T(all_counts), T(socket_writev), T(socket_sendmsg), T(socket_sendmmsg), T(atomic), T(nonblocking), T(sleeps),
      T(interrupted), T(interrupted_later), T(reader_leaves), T(in_a_handler), T(forked_over), T(many_sleepers), T(cancelled),
-     T(reads), T(how_many), T(bad_address), T(no_reader))
+     T(reads), T(how_many), T(bad_address), T(long_lengths), T(no_reader))

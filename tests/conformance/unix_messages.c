@@ -164,6 +164,19 @@ static void a_reset(void) {
         close(here->fd);
     }
 }
+/* the error that waits for the one who reads is not told to the one who sends */
+static void a_reset_behind_a_send(void) {
+    if (is_tcp()) return; /* who is told first, whoever it is */
+    meet_and_answer();
+    whole(30);
+    UNTIL(tell(finds, 0) == 30);
+    TELL(closes, 0, 0);
+    UNTIL(shows() & POLLERR);
+    FAILS(sends_them(3, hundreds, MSG_NOSIGNAL), EPIPE);
+    char c;
+    FAILS(recv(here->fd, &c, 1, 0), ECONNRESET);
+    IS(recv(here->fd, &c, 1, 0), 0);
+}
 static void nobody_reads(void) {
     meet_and_answer();
     TELL(closes, 0, 0);
@@ -327,5 +340,5 @@ static void another_takes_the_number(void) {
         close(links[1].fd);
     }
 }
-UNIX_MAIN(T(whole_messages), T(more_than_a_thousand), T(waits), T(the_end), T(a_reset), T(nobody_reads), T(bad_addresses),
-          T(descriptors), T(a_signal), T(at_random), T(another_takes_the_number))
+UNIX_MAIN(T(whole_messages), T(more_than_a_thousand), T(waits), T(the_end), T(a_reset), T(a_reset_behind_a_send), T(nobody_reads),
+          T(bad_addresses), T(descriptors), T(a_signal), T(at_random), T(another_takes_the_number))

@@ -99,7 +99,7 @@ pub const ROWS: &[Row] = &[
         "the kernel's own; of a UNIX stream socket, or one of TCP on one host, a channel comes into being for the end, and is matched with the other end's once it is hot; of UDP the inbox is handed back for good"),
     row(&[(SENDTO, "sendto"), (RECVFROM, "recvfrom"), (RECVMSG, "recvmsg")], BY_FIRST,
         "of a socket carried, without an address, and with no flags but MSG_DONTWAIT, MSG_NOSIGNAL, MSG_MORE, MSG_CMSG_CLOEXEC, and MSG_PEEK or MSG_WAITALL; else handed back until it returns. Of UDP with an address too; with another flag a send \
-         waits for the inbox to be empty, and a receive hands it back for good"),
+         waits for the inbox to be empty; a receive with MSG_ERRQUEUE hands it back for good"),
     row(&[(SENDMSG, "sendmsg")], ALWAYS,
         "of a socket as sendto; with a control message handed back until it returns. What SCM_RIGHTS passes on is handed back for good"),
     row(&[(SENDMMSG, "sendmmsg")], ALWAYS, "of a socket each message as by sendmsg, up to 1,024"),

@@ -141,6 +141,7 @@ pub struct WriterSide {
     /// 1 while a writer is in a wait: its burst is complete.
     pub waiting: AtomicU32,
     pub native_bytes: AtomicU64,
+    /// Of an inbox, what its socket has sent by the kernel.
     pub native_ops: AtomicU64,
     /// When the FIFO's file came into being whose traffic these two count. Of a socket the inode number of the end that
     /// reads, once it is matched (peer.rs).

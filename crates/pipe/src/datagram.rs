@@ -11,30 +11,37 @@
 //! Invariant: a record is published while no reader counts as asleep, by the compare-and-swap that would fail if one did. What a
 //! sender put into the kernel's queue before comes first: it sets the chunk at its next record, and a reader that comes to the
 //! chunk empties the queue. A sender uses the queue only while the ring has nothing of its own.
-//! Not here: who receives what is sent to a name (crate sys, udp.rs), the calls (preload library, udp.rs).
+//! Not here: who receives what is sent to a name (crate sys, udp.rs), how an inbox is left (datagram/leaving.rs), the calls (preload
+//! library, udp.rs).
 use crate::channel::Channel;
-use crate::copy::{Buffers, Iov, VECTORS};
-use crate::lane::runs;
+use crate::copy::{Buffers, Iov};
 use crate::lock::Patience;
 use crate::policy::{Lines, Score};
 use crate::ready::Sight;
 use crate::reason::Reason;
 use crate::ring::{Ring, SLACK};
 use crate::word::{Chunk, Head, Tail};
-use crate::{Caller, clusters, handback, lock, read};
-use byway_sys::socket;
-use byway_sys::syscall::{call6, nr};
+use crate::{Caller, clusters, lock, read};
 use byway_sys::tcp::Name;
-use byway_sys::{file, process, udp};
+use byway_sys::{clock, file, process, udp};
 use core::sync::atomic::Ordering::Relaxed;
+
+mod leaving;
+pub use leaving::{ends, leaves};
 
 /// Bytes of an inbox's ring: as much as a receive buffer of the usual size holds, and a power of two.
 const RING: usize = 256 << 10;
 /// So many sends in a row that each found a reader asleep make the inbox the kernel's for good.
 const IN_VAIN: u32 = 256;
-
-/// So many calls of a socket that exchanges nothing with another inbox make it the kernel's for good.
+/// So many calls in a row of a socket, each of them the kernel's, make its inbox that too: four of them are a question and its
+/// answer at one end, and its answer may come by the ring once in a while.
+const BY_KERNEL: u32 = 1 << 10;
+/// The same of one that has exchanged nothing with another inbox: others may come.
 const ALONE: u32 = 1 << 16;
+/// Bytes of an inbox's ring after which it has been worth it: then it outlasts a busy moment of the host.
+const PROVEN: u64 = 1 << 20;
+/// How many times more it takes then.
+const PATIENCE: u32 = 64;
 
 /// The sender of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -218,7 +225,14 @@ fn asleep(ch: &Channel, t: Tail) -> Sent {
 
 /// Whether the last sends all found a reader asleep: the ring brings nothing.
 pub fn is_in_vain(ch: &Channel) -> bool {
-    ch.writer.0.lone_wakes.load(Relaxed) >= IN_VAIN
+    ch.writer.0.lone_wakes.load(Relaxed) >= IN_VAIN * patience(ch)
+}
+
+fn patience(ch: &Channel) -> u32 {
+    match ch.head().position() >= PROVEN {
+        true => PATIENCE,
+        false => 1,
+    }
 }
 
 /// Gives the inbox a ring. False: there is no memory, or it is the kernel's.
@@ -312,6 +326,7 @@ pub fn take(me: &Caller, ch: &Channel, at: Buffers, want: usize, peeks: bool) ->
         if moved {
             if !peeks {
                 ch.reader.0.count(len);
+                goes_by_ring(ch);
                 by_ring(ch, true);
             }
             return Found::Record(k, len, header.sender());
@@ -332,12 +347,14 @@ fn next<'a>(me: &'a Caller, ch: &'a Channel, r: u64, w: u64) -> Option<(Ring<'a>
     fits.then_some((ring, header))
 }
 
-/// Bytes of the next record; `None`: there is none before what is in the kernel's queue.
-pub fn next_len(me: &Caller, ch: &Channel) -> Option<usize> {
+/// Bytes of the next record of the inbox of `fd`; `None`: what the kernel's queue has comes before, or nothing is there.
+pub fn next_len(me: &Caller, ch: &Channel, fd: usize) -> Option<usize> {
     let h = ch.head();
     let t = ch.tail();
     let (r, w, m) = (h.position(), t.wide(h.position()), ch.chunk());
-    if t.closed() || r == w || m.valid() && m.position(r) == r {
+    let is_queued = || file::poll1(fd, file::POLLIN, 0).1 & file::POLLIN != 0;
+    // What came before may have been read by now.
+    if t.closed() || r == w || m.valid() && m.position(r) == r && is_queued() {
         return None;
     }
     next(me, ch, r, w).map(|(_, header)| header.len as usize)
@@ -350,18 +367,50 @@ pub fn has_sent(ch: &Channel) -> bool {
 
 /// It does now.
 pub fn sends_by_ring(ch: &Channel) {
+    goes_by_ring(ch);
     if !has_sent(ch) {
         ch.writer.0.worth.store(1, Relaxed);
     }
 }
 
-/// A call on the socket of this inbox was the kernel's. One that has had many such, and none of a ring, is left for good.
-pub fn goes_by_kernel(ch: &Channel) {
+/// A descriptor of the inbox's socket was closed, and it may have been the last: whoever sends to it asks whether there is one.
+pub fn may_be_gone(ch: &Channel) {
+    ch.facts.0.left.fetch_add(1, Relaxed);
+}
+
+/// How often that was so.
+pub fn closes(ch: &Channel) -> u32 {
+    ch.facts.0.left.load(Relaxed)
+}
+
+/// The socket of this inbox sends by the kernel's queue, by whichever descriptor and in whichever process.
+pub fn sends_by_kernel(ch: &Channel) {
+    ch.writer.0.native_ops.fetch_add(1, Relaxed);
+}
+
+/// How often it has.
+pub fn kernel_sends(ch: &Channel) -> u64 {
+    ch.writer.0.native_ops.load(Relaxed)
+}
+
+/// A call on the socket of this inbox was the kernel's. Whether that is so of all by now: it is to be left.
+pub fn goes_by_kernel(ch: &Channel) -> bool {
     let calls = &ch.writer.0.since;
     let n = calls.load(Relaxed).saturating_add(1);
     calls.store(n, Relaxed);
-    if n >= ALONE && ch.tail().closed() && !has_sent(ch) {
-        ch.keep_closed();
+    let is_alone = ch.tail().closed() && !has_sent(ch);
+    n >= if is_alone {
+        ALONE
+    } else {
+        BY_KERNEL * patience(ch)
+    }
+}
+
+/// One was a ring's.
+fn goes_by_ring(ch: &Channel) {
+    let calls = &ch.writer.0.since;
+    if calls.load(Relaxed) != 0 {
+        calls.store(0, Relaxed);
     }
 }
 
@@ -399,11 +448,18 @@ pub enum Waits {
 }
 
 pub fn waits(ch: &Channel) -> Waits {
-    match Score::load(&ch.reader.0.history).pays() {
-        _ if ch.facts.0.lane.load(Relaxed) != 0 => Waits::Awake,
-        true => Waits::QueueFirst,
-        false => Waits::Asleep,
+    let history = &ch.reader.0.history;
+    if ch.facts.0.lane.load(Relaxed) != 0 {
+        return Waits::Awake;
     }
+    if !Score::load(history).pays() {
+        if !Score::is_tried_again(clock::now()) {
+            return Waits::Asleep;
+        }
+        // The wait itself goes by this score.
+        Score::PAYS.store(history);
+    }
+    Waits::QueueFirst
 }
 
 /// Whether a call that waits for the inbox of `fd` alone may wait awake first.
@@ -452,65 +508,4 @@ pub(crate) fn arm_to_wait(ch: &Channel) -> Sight {
 /// It does no longer.
 pub fn disarm(ch: &Channel) {
     read::awake(ch, read::Armed::NOT);
-}
-
-/// The inbox is the kernel's for good. What is in its ring is sent once more, by the sockets that sent it, to its socket, which
-/// has the name `to`; without one it goes, as what the kernel has no room for does.
-pub fn leaves(me: &Caller, ch: &Channel, to: Option<Name>, why: Reason) {
-    ch.keep_closed();
-    if ch.facts.0.why.load(Relaxed) == 0 {
-        ch.facts.0.why.store(why as u8, Relaxed);
-    }
-    let Some(_taken) = lock::take(me, ch, 0, Tail::closed) else {
-        return;
-    };
-    let mut r = lock::hold(me, ch, Head::SPILLS);
-    let w = ch.tail().wide(r);
-    while let Some(to) = to.filter(|_| r < w) {
-        let Some((ring, header)) = next(me, ch, r, w) else {
-            break;
-        };
-        sends_again(ch, to, ring, r + HEADER as u64, &header);
-        r += takes(header.len as usize);
-        let h = ch.head();
-        ch.cas_head(h, Head::owned(r, me.tid, Head::SPILLS));
-    }
-    handback::closed(me, ch, w);
-}
-
-/// Sends a record's bytes, which are at `at`, to the name `to` by the socket that they came from. A sender that has gone cannot.
-fn sends_again(ch: &Channel, to: Name, ring: Ring, at: u64, header: &Header) {
-    let dev = ch.facts.0.key.dev.load(Relaxed);
-    let Some(by) = socket::fetch(header.pid, dev, header.inode) else {
-        return;
-    };
-    let own = socket::family(by).unwrap_or(usize::from(header.family));
-    // A socket with no address of its own is reached by the one that the sender has.
-    let to = match to.is_any() {
-        true => Name::from(header.address, to.port),
-        false => to,
-    };
-    let (name, len) = to.write(usize::from(header.family), own);
-    let mut parts = [Iov { base: 0, len: 0 }; VECTORS];
-    let n = runs(ring, at, header.len as usize, &mut parts);
-    let message = socket::Message {
-        name: name.as_ptr() as usize,
-        name_len: len,
-        parts: parts.as_ptr() as usize,
-        n,
-        control: 0,
-        control_len: 0,
-        flags: 0,
-    };
-    let flags = socket::MSG_NOSIGNAL | socket::MSG_DONTWAIT;
-    // SAFETY: the ring's memory and the name outlive the call.
-    unsafe {
-        call6(nr::SENDMSG, by, &raw const message as usize, flags, 0, 0, 0);
-    }
-    file::close(by);
-}
-
-/// The socket is closed, and nobody else has it: what is in the ring goes, as in the kernel.
-pub fn ends(me: &Caller, ch: &Channel) {
-    leaves(me, ch, None, Reason::Cold);
 }

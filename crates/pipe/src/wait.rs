@@ -118,8 +118,7 @@ fn wait(
     let same = theirs.get() == cpu;
     let us = per_us(me);
     let spins = Score::load(history);
-    // Now and then what did not pay is tried again.
-    let again = t0 & 0xf0 == 0;
+    let again = Score::is_tried_again(t0);
     let asked = lines_come_when_asked(me);
     let may_spin = me.spin
         && head.cpus.load(Relaxed) > 1

@@ -11,7 +11,12 @@ use byway_pipe::{Caller, birth};
 use byway_sys::file::Ident;
 use byway_sys::tcp::Name;
 use byway_sys::udp::MOST;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Of the inbox; where the kernel's queue is not asked.
+const NO_FD: usize = usize::MAX;
 
 struct Inbox {
     me: Caller,
@@ -87,7 +92,7 @@ fn records_keep_their_bounds_and_their_order() {
         for one in &all {
             assert_eq!(i.send(one, false), Sent::Ring);
         }
-        assert_eq!(datagram::next_len(&i.me, i.ch), Some(0));
+        assert_eq!(datagram::next_len(&i.me, i.ch, NO_FD), Some(0));
         for one in &all {
             i.gets(one);
         }
@@ -129,7 +134,12 @@ fn the_queue_comes_before_the_record_of_one_who_used_it() {
     let (Found::Queue(m), _) = i.take(10, false) else {
         panic!("not the queue");
     };
-    assert_eq!(datagram::next_len(&i.me, i.ch), None);
+    let queue = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let its = queue.as_raw_fd() as usize;
+    assert_eq!(datagram::next_len(&i.me, i.ch, its), Some(1));
+    let name = queue.local_addr().expect("its name");
+    assert_eq!(queue.send_to(b"", name).expect("a datagram"), 0);
+    assert_eq!(datagram::next_len(&i.me, i.ch, its), None);
     // Another one has used it since: one look was too early.
     assert_eq!(i.send(b"c", true), Sent::Ring);
     datagram::emptied(i.ch, m);

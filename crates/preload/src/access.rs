@@ -8,6 +8,7 @@ use crate::entry::VM_EPOCH;
 use crate::tls;
 use byway_mem::domain::probe;
 use byway_pipe::copy::Iov;
+use byway_sys::syscall::nr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PAGE: usize = 4096;
@@ -23,6 +24,23 @@ fn known(page: usize, write: bool, epoch: u32) -> (&'static AtomicU64, u64) {
     // LINUX x86-64 addresses of a program have 47 bits, so a page's number has 35.
     let epoch = (u64::from(epoch) & 0xfff_ffff) << 1;
     (&PAGES[place], (page << 29) | epoch | u64::from(write))
+}
+
+/// LINUX read(2): the most bytes of one call.
+pub const MOST: usize = 0x7fff_f000;
+
+/// Whether call `nr` refuses the buffers at once, whatever there is to read.
+///
+/// LINUX vfs_read, import_iovec: EFAULT where one ends behind the last address; EINVAL where it is longer than ssize_t has. Of a
+/// single buffer only as much is looked at as one call moves, but for read(2) and write(2).
+pub fn is_refused(parts: &[Iov], nr: usize) -> bool {
+    const LAST: usize = 0x7fff_ffff_f000;
+    let is_whole = parts.len() > 1 || matches!(nr, nr::READ | nr::WRITE);
+    let may_be_long = matches!(nr, nr::SENDTO | nr::RECVFROM);
+    parts.iter().any(|v| {
+        let n = if is_whole { v.len } else { v.len.min(MOST) };
+        v.base.saturating_add(n) > LAST || !may_be_long && v.len > isize::MAX as usize
+    })
 }
 
 /// Whether `n` bytes at `p` may be read, or written if `write`.

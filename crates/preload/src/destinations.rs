@@ -1,7 +1,7 @@
 //! Where this process's UDP sockets send to: of each pair of socket and name, the inbox that the kernel would deliver to.
 //!
 //! Invariant: what stands here is looked at under one lock, by the thread that sends; it is believed for `FRESH_US`, and then the
-//! kernel is asked again. A send of the same pair that went by the kernel comes first (`follows`).
+//! kernel is asked again. A send of the same socket that went by the kernel comes first (`follows`).
 //! Not here: the send itself (udp.rs).
 use crate::bits::Bits;
 use byway_mem::registry;
@@ -40,8 +40,12 @@ struct Destination {
     dev: u64,
     sender: Sender,
     asked: u64,
+    /// How many of the receiver's descriptors had been closed then (`datagram::closes`).
+    closes: u32,
     /// The last one went by the ring.
     by_ring: bool,
+    /// How often the socket had sent by the kernel then (`datagram::kernel_sends`).
+    before: u64,
     /// Where the head was when the inbox was full for long, plus one.
     full_at: u64,
 }
@@ -66,7 +70,9 @@ const NONE: Destination = Destination {
         name: Name::NONE,
     },
     asked: 0,
+    closes: 0,
     by_ring: false,
+    before: 0,
     full_at: 0,
 };
 
@@ -239,7 +245,9 @@ impl Place {
             return None;
         }
         let now = clock::now();
-        let is_fresh = at.slot != 0 && now.wrapping_sub(at.asked) < FRESH_US * per_us(me);
+        let is_there = |ch: &Channel| datagram::closes(ch) == at.closes;
+        let is_fresh = now.wrapping_sub(at.asked) < FRESH_US * per_us(me)
+            && at.known(me).is_some_and(is_there);
         if !is_fresh && !self.asks(me, now) {
             return None;
         }
@@ -253,16 +261,20 @@ impl Place {
     /// Asks the kernel who receives. False: nobody that takes part.
     fn asks(&mut self, me: &Caller, now: u64) -> bool {
         let was = (self.at.slot, self.at.inode);
-        let before = self.at.known(me).filter(|_| self.at.by_ring);
+        let known = self.at.known(me);
+        // Of a close from here on is asked once more.
+        let closes = known.map_or(0, datagram::closes);
+        let before = known.filter(|_| self.at.by_ring);
         let found = self.found(me);
         let at = &mut *self.at;
-        at.asked = now;
+        (at.asked, at.closes) = (now, closes);
         match found {
             Some((slot, inode, dev)) if (slot as u32 + 1, inode) == was => at.dev = dev,
             Some((slot, inode, dev)) => {
                 (at.slot, at.inode, at.dev) = (slot as u32 + 1, inode, dev);
                 at.by_ring = false;
                 if let Some(ch) = Channel::at(me.domain, slot) {
+                    at.closes = datagram::closes(ch);
                     ch.used_by(process::name(), true);
                 }
             }
@@ -316,9 +328,9 @@ impl Place {
     pub fn sender(&self) -> &Sender {
         &self.at.sender
     }
-    /// Whether something of this pair is, or may be, in the kernel's queue.
-    pub fn follows(&self) -> bool {
-        !self.at.by_ring
+    /// Whether something of the socket with the inbox `own` is, or may be, in the kernel's queue of the receiver.
+    pub fn follows(&self, own: &Channel) -> bool {
+        !self.at.by_ring || self.at.before != datagram::kernel_sends(own)
     }
     /// The most bytes of a datagram on this way.
     ///
@@ -333,11 +345,12 @@ impl Place {
     pub fn receiver(&self) -> Name {
         self.at.names.peer
     }
-    pub fn goes_by_kernel(&mut self) {
+    pub fn goes_by_kernel(&mut self, own: &Channel) {
+        datagram::sends_by_kernel(own);
         self.at.by_ring = false;
     }
-    pub fn went_by_ring(&mut self) {
-        self.at.by_ring = true;
+    pub fn went_by_ring(&mut self, own: &Channel) {
+        (self.at.by_ring, self.at.before) = (true, datagram::kernel_sends(own));
         self.at.full_at = 0;
     }
     /// Whether the inbox was full for long where its head was at `r`.

@@ -234,6 +234,10 @@ pub fn suspend(fd: usize, why: Reason, mut each: impl FnMut(usize)) {
     let Some(mut end) = fdtable::endpoint(fd) else {
         return;
     };
+    if end.is_inbox() {
+        // It never opens again; and what its socket has in rings comes before what the call sends.
+        return udp::leaves(fd, why);
+    }
     let Some(me) = io::me() else { return };
     if let Some(i) = end.unmatched() {
         match unmatched::enters(i) {

@@ -25,7 +25,7 @@ pub fn begins(f: &mut Frame, me: &Caller, ch: &Channel) -> Option<u32> {
     // SAFETY: `io::vectors` has asked for it.
     let part = |k: usize| unsafe { access::buffer(list, k) };
     let want = (0..n).fold(0usize, |sum, k| sum.saturating_add(part(k).len));
-    if !(1..=io::MOST).contains(&want) {
+    if !(1..=access::MOST).contains(&want) {
         return Some(suspends(f, &[0], Reason::Vector));
     }
     if let Some(does) = io::is_closed(f, me, ch, want) {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: whatever sleeps is the caller's own call, or one that is restarted and interrupted as it would be.
 //! Not here: which fds are carried.
+use crate::access::MOST;
 use crate::entry::{DONE, Frame, RUN, Room, THEN};
 use crate::give_up::suspends;
 use crate::{access, attach, fdtable, gather, message, pins, sets, tls, wait_all, watched};
@@ -55,8 +56,6 @@ const REST_COUNTED: usize = 6;
 const ROOM: usize = 7;
 /// LINUX readv(2), sendmmsg(2): more buffers, or messages, are not taken.
 pub const UIO_MAXIOV: usize = 1024;
-/// LINUX read(2): the most bytes of one call.
-pub const MOST: usize = 0x7fff_f000;
 
 /// Who calls now.
 pub fn me() -> Option<Caller> {
@@ -161,9 +160,13 @@ pub fn begin(f: &mut Frame, i: usize) -> u32 {
     let writes = f.nr == nr::WRITE || f.nr == nr::WRITEV;
     f.flags = 0;
     if f.nr == nr::READ || f.nr == nr::WRITE {
+        let [_, base, len, ..] = f.args;
+        if len > MOST && access::is_refused(&[Iov { base, len }], f.nr) {
+            return RUN;
+        }
         f.iov[0] = Iov {
-            base: f.args[1],
-            len: f.args[2].min(MOST),
+            base,
+            len: len.min(MOST),
         };
         f.vectors = 1;
     } else if !(1..=UIO_MAXIOV).contains(&f.args[2]) {
@@ -251,14 +254,9 @@ fn starts(f: &mut Frame, i: usize, writes: bool) -> u32 {
             return finished(f, r);
         }
     }
-    f.want = 0;
-    for v in &f.iov[..f.vectors] {
-        if v.len > MOST {
-            return RUN;
-        }
-        f.want += v.len;
-    }
-    if f.want == 0 {
+    let parts = &f.iov[..f.vectors];
+    f.want = parts.iter().fold(0, |n, v| v.len.saturating_add(n));
+    if f.want == 0 || f.vectors > 1 && access::is_refused(parts, f.nr) {
         return RUN;
     }
     if f.want > MOST {

@@ -158,7 +158,7 @@ fn takes_buffer(f: &mut Frame, end: Endpoint, writes: bool) -> bool {
     let flags = flags & FLAGS;
     f.iov[0] = Iov {
         base,
-        len: len.min(io::MOST),
+        len: len.min(access::MOST),
     };
     f.vectors = 1;
     f.flags = flags;
@@ -478,6 +478,9 @@ fn ends_with(me: &Caller, fd: usize, i: usize) {
 pub fn empties(me: &Caller, fd: usize, end: Endpoint) {
     if end.is_inbox() {
         // Others may have it; what nobody has goes with it.
+        if let Some(ch) = end.reads.and_then(|i| Channel::at(me.domain, i)) {
+            datagram::may_be_gone(ch);
+        }
         return;
     }
     for i in end.slots() {

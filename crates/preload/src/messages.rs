@@ -66,6 +66,10 @@ pub fn begin(f: &mut Frame) -> u32 {
     if let Err(does) = unmatched::side(f, end, writes) {
         return does;
     }
+    if !writes && let Some(error) = error_before(fd) {
+        f.result = error;
+        return DONE;
+    }
     let (all, one) = (all as u32 as usize, flags & !MSG_WAITFORONE);
     let carried = (1..=io::UIO_MAXIOV).contains(&all)
         && (writes || time == 0)
@@ -78,10 +82,6 @@ pub fn begin(f: &mut Frame) -> u32 {
             socket::mixes(ch);
         }
         return does;
-    }
-    if let Some(error) = error_before(fd).filter(|_| !writes) {
-        f.result = error;
-        return DONE;
     }
     f.many = Many {
         nr: f.nr,

@@ -12,7 +12,7 @@ use byway_pipe::channel::Channel;
 use byway_pipe::ready::{self, Closed};
 use byway_pipe::{Caller, datagram, liveness, size, socket};
 use byway_sys::clock;
-use byway_sys::errno::{EINTR, Ret, failed};
+use byway_sys::errno::{EBADF, EINTR, Ret, failed};
 use byway_sys::file::{self, POLLERR, POLLHUP, POLLNVAL};
 use byway_sys::syscall::{call3, call6, nr};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -28,7 +28,9 @@ pub fn answer(f: &Frame) -> Option<Ret> {
             let (me, ch, _) = channel(a0)?;
             let n = match ch.is_inbox() {
                 // LINUX udp(7): the bytes of the next datagram.
-                true => datagram::next_len(&me, ch).unwrap_or_else(|| file::fionread(a0)) as i32,
+                true => {
+                    datagram::next_len(&me, ch, a0).unwrap_or_else(|| file::fionread(a0)) as i32
+                }
                 false => ready::count(&me, ch, a0)?.min(i32::MAX as u64) as i32,
             };
             access::allowed(a2, 4, true).then(|| {
@@ -37,13 +39,14 @@ pub fn answer(f: &Frame) -> Option<Ret> {
                 0
             })
         }
-        nr::FCNTL if a1 as u32 as usize == file::F_GETPIPE_SZ && !fdtable::is_socket(a0) => {
+        nr::FCNTL if matches!(a1 as u32 as usize, file::F_GETPIPE_SZ | file::F_SETPIPE_SZ) => {
             let (me, ch, _) = channel(a0)?;
-            Some(size::get(&me, ch, a0))
-        }
-        nr::FCNTL if a1 as u32 as usize == file::F_SETPIPE_SZ && !fdtable::is_socket(a0) => {
-            let (me, ch, _) = channel(a0)?;
-            size::set(&me, ch, a0, a2)
+            match a1 as u32 as usize {
+                // LINUX fcntl(2): of what is no pipe.
+                _ if ch.is_socket() || ch.is_inbox() => Some(EBADF),
+                file::F_GETPIPE_SZ => Some(size::get(&me, ch, a0)),
+                _ => size::set(&me, ch, a0, a2),
+            }
         }
         _ => None,
     }

@@ -46,7 +46,7 @@ fn copies(f: &mut Frame) -> Option<u32> {
         return Some(does);
     }
     f.piece = scratch::borrow(me.tid)?;
-    (f.list, f.next, f.before) = ([from, at], [at, count.min(io::MOST)], 0);
+    (f.list, f.next, f.before) = ([from, at], [at, count.min(access::MOST)], 0);
     if !gather::next_piece(f) {
         gather::ends(f);
         // The file ends here. Else the kernel says what is wrong.

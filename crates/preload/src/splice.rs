@@ -13,7 +13,7 @@
 //! unsafe: none of its own.
 //! Not here: FIFOs, other files, tee(2): those calls are the kernel's (give_up.rs). The copy (crate pipe, transfer.rs).
 use crate::entry::{DONE, Frame, RUN, THEN};
-use crate::{fdtable, give_up, io, scratch, sets};
+use crate::{access, fdtable, give_up, io, scratch, sets};
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::read::{self, Armed};
@@ -84,7 +84,7 @@ fn ends_of(f: &mut Frame) -> Option<Ends<'static>> {
         return None;
     }
     (f.fd, f.chan, f.next) = (inlet, slot, [target, 0]);
-    (f.flags, f.pin, f.want) = (0, 0, want.min(io::MOST));
+    (f.flags, f.pin, f.want) = (0, 0, want.min(access::MOST));
     Some(Ends {
         me,
         from,

@@ -10,6 +10,7 @@
 //! Not here: the ring, where a datagram goes among the kernel's (datagram.rs).
 use crate::bits::Bits;
 use crate::brief::Origin;
+use crate::destinations::Place;
 use crate::entry::{DONE, Frame, RUN};
 use crate::fdtable::Endpoint;
 use crate::{access, attach, cold, destinations, exec, fdtable, io, sets, unmatched};
@@ -24,8 +25,8 @@ use byway_pipe::wait::{self, Came};
 use byway_sys::errno::{EAGAIN, EFAULT, EINTR, Ret, failed};
 use byway_sys::signal::Enders;
 use byway_sys::socket::{
-    AF_INET, AF_INET6, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC,
-    MSG_WAITALL, Message, SOCK_TYPE, SOL_SOCKET,
+    AF_INET, AF_INET6, MSG_CMSG_CLOEXEC, MSG_CMSG_COMPAT, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_MORE,
+    MSG_NOSIGNAL, MSG_PEEK, MSG_TRUNC, Message, SOCK_TYPE, SOL_SOCKET,
 };
 use byway_sys::syscall::{call6, nr};
 use byway_sys::tcp::{NAME, Name};
@@ -36,15 +37,12 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// In `Frame::kind`.
 pub const CREATED: usize = 34;
 pub const READS: usize = 35;
-
-/// Flags that an inbox obeys.
+/// Flags of a send that an inbox obeys.
 const SEND: usize = MSG_DONTWAIT | MSG_NOSIGNAL;
-///
-/// LINUX udp(7): one that waits for all has a datagram.
-const RECEIVE: usize = SEND | MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_TRUNC | MSG_WAITALL;
+/// Of a read, those that it does not. LINUX udp_recvmsg, ____sys_recvmsg: the others say nothing of a datagram.
+const NOT_READ: usize = MSG_ERRQUEUE | MSG_CMSG_COMPAT;
 /// A reader looks at the kernel's queue at one of so many reads, also where the ring has something.
 const TURN: u32 = 16;
-
 /// UDP sockets that came into being here, and have no option of which a ring knows nothing.
 const BORN: Bits = Bits::Udp;
 
@@ -191,12 +189,13 @@ pub fn begin(f: &mut Frame) -> Option<u32> {
         is_kernels(f, &me, ch);
         return Some(RUN);
     }
-    // LINUX sock_read_iter: read(2) of no bytes takes no datagram.
-    if f.nr == nr::READ && f.args[2] == 0 {
-        return Some(RUN);
-    }
     let writes = matches!(f.nr, nr::WRITE | nr::WRITEV | nr::SENDTO | nr::SENDMSG);
     let carried = buffers(f, writes);
+    // LINUX sock_read_iter, vfs_readv, vfs_writev: of no bytes these take no datagram, and send none.
+    let none = f.want == 0 && matches!(f.nr, nr::READ | nr::READV | nr::WRITEV);
+    if carried && (none || access::is_refused(&f.iov[..f.vectors], f.nr)) {
+        return Some(RUN);
+    }
     Some(match writes {
         true => sends(f, &me, ch, carried),
         false => receives(f, &me, ch, carried),
@@ -214,8 +213,7 @@ fn is_kernels(f: &Frame, me: &Caller, ch: &Channel) {
 fn buffers(f: &mut Frame, writes: bool) -> bool {
     let [_, at, len, ..] = f.args;
     let flags = |given: usize| given & u32::MAX as usize;
-    let may = if writes { SEND } else { RECEIVE };
-    f.flags = 0;
+    (f.flags, f.vectors) = (0, 0);
     let known = match f.nr {
         nr::READ | nr::WRITE | nr::SENDTO | nr::RECVFROM => {
             f.iov[0] = Iov { base: at, len };
@@ -225,7 +223,7 @@ fn buffers(f: &mut Frame, writes: bool) -> bool {
             }
             len > 0 || f.nr != nr::WRITE
         }
-        nr::READV | nr::WRITEV => io::vectors(f, at, len, false),
+        nr::READV | nr::WRITEV => len == 0 || io::vectors(f, at, len, false),
         _ => {
             f.flags = flags(len);
             access::allowed(at, size_of::<Message>(), !writes) && {
@@ -235,7 +233,11 @@ fn buffers(f: &mut Frame, writes: bool) -> bool {
             }
         }
     };
-    if !known || f.flags & !may != 0 {
+    let obeys = match writes {
+        true => f.flags & !SEND == 0,
+        false => f.flags & NOT_READ == 0,
+    };
+    if !known || !obeys {
         return false;
     }
     f.want = 0;
@@ -245,8 +247,10 @@ fn buffers(f: &mut Frame, writes: bool) -> bool {
     true
 }
 
-/// The name that a send goes to: its own, or `None` of a connected socket. `Err`: it cannot be read.
-fn target(f: &Frame) -> Result<Option<(usize, Name)>, ()> {
+/// The name that a send of a socket of `family` goes to: its own, or `None` of a connected socket. `Err`: the kernel judges it.
+fn target(f: &Frame, family: usize) -> Result<Option<(usize, Name)>, ()> {
+    /// LINUX move_addr_to_kernel: size of struct sockaddr_storage.
+    const MOST: usize = 128;
     let (at, len) = match f.nr {
         nr::SENDTO => (f.args[4], f.args[5] as u32 as usize),
         nr::SENDMSG if !access::allowed(f.args[1], size_of::<Message>(), false) => return Err(()),
@@ -260,8 +264,8 @@ fn target(f: &Frame) -> Result<Option<(usize, Name)>, ()> {
     if at == 0 {
         return Ok(None);
     }
-    let size = len.min(NAME * 4);
-    if size < 16 || !access::allowed(at, size, false) {
+    let size = if family == AF_INET { 16 } else { NAME * 4 };
+    if !(size..=MOST).contains(&len) || !access::allowed(at, len, false) {
         return Err(());
     }
     let mut words = [0u32; NAME];
@@ -269,53 +273,35 @@ fn target(f: &Frame) -> Result<Option<(usize, Name)>, ()> {
         // SAFETY: asked for.
         *word = unsafe { (at as *const u32).add(k).read_unaligned() };
     }
-    Name::read(&words).map(Some).ok_or(())
+    // LINUX ipv6(7): the last word says by which interface, which an inbox does not know of.
+    let is_plain = words[0] as u16 as usize == family && words[NAME - 1] == 0;
+    Name::read(&words).filter(|_| is_plain).map(Some).ok_or(())
 }
 
 /// A send of a socket that has an inbox itself.
 fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
-    let Ok(to) = target(f) else { return RUN };
+    let Ok(to) = target(f, own.facts.0.size.load(Relaxed) as usize) else {
+        // To whomever it goes: what is in rings comes first.
+        destinations::leaves(me, own);
+        datagram::sends_by_kernel(own);
+        return RUN;
+    };
     let Some(mut place) = destinations::of(me, f.fd, to, datagram::has_sent(own)) else {
+        datagram::sends_by_kernel(own);
         return RUN;
     };
     let Some(ch) = place.inbox(me) else {
-        datagram::goes_by_kernel(own);
-        return RUN;
+        datagram::sends_by_kernel(own);
+        drop(place);
+        return by_kernel(f, own);
     };
-    if !carried || f.want > place.most() {
-        if !datagram::awaits_empty(me, ch) {
-            // A reader looks at the queue now and then, also where the ring has something: this would overtake that.
-            datagram::leaves(me, ch, Some(place.receiver()), Reason::Full);
-        }
-        place.goes_by_kernel();
-        if f.flags & MSG_MORE != 0 {
-            // LINUX udp(7): what is sent next is of the same datagram.
-            datagram::leaves(
-                me,
-                own,
-                Name::own(f.fd).map(|(_, name)| name),
-                Reason::Control,
-            );
-        }
-        return RUN;
-    }
-    let at = Buffers::new(&f.iov[..f.vectors]);
-    let mut waited = false;
-    let sent = loop {
-        match datagram::send(me, ch, at, f.want, place.sender(), place.follows()) {
-            Sent::Closed if datagram::open(me, ch) => {}
-            Sent::Full(was) if !waited && !place.is_dropping(was) => {
-                waited = !waits_for_room(f, me, ch, was);
-                if waited {
-                    place.drops(was);
-                }
-            }
-            other => break other,
-        }
+    let sent = match carried && f.want <= place.most() {
+        true => puts(f, me, &mut place, own, ch),
+        false => Sent::Kernels,
     };
     match sent {
         Sent::Ring => {
-            place.went_by_ring();
+            place.went_by_ring(own);
             datagram::sends_by_ring(own);
             f.result = f.want as Ret;
             DONE
@@ -327,14 +313,54 @@ fn sends(f: &mut Frame, me: &Caller, own: &Channel, carried: bool) -> u32 {
         }
         Sent::Asleep if datagram::is_in_vain(ch) => {
             datagram::leaves(me, ch, Some(place.receiver()), Reason::Cold);
-            place.goes_by_kernel();
+            place.goes_by_kernel(own);
+            RUN
+        }
+        Sent::Kernels => {
+            if !datagram::awaits_empty(me, ch) {
+                // A reader looks at the queue now and then, also where the ring has something: this would overtake that.
+                datagram::leaves(me, ch, Some(place.receiver()), Reason::Full);
+            }
+            place.goes_by_kernel(own);
+            if f.flags & MSG_MORE != 0 {
+                // LINUX udp(7): what is sent next is of the same datagram.
+                let name = Name::own(f.fd).map(|(_, name)| name);
+                datagram::leaves(me, own, name, Reason::Control);
+            }
             RUN
         }
         _ => {
             ch.m.0.writer_cpu.set(clock::now_cpu().1);
             ch.writer.0.count_kernel(f.want as Ret);
-            place.goes_by_kernel();
-            RUN
+            place.goes_by_kernel(own);
+            drop(place);
+            by_kernel(f, own)
+        }
+    }
+}
+
+/// Call `f` of the socket with the inbox `own` is the kernel's, as all may be by now.
+fn by_kernel(f: &Frame, own: &Channel) -> u32 {
+    if datagram::goes_by_kernel(own) {
+        leaves(f.fd, Reason::Cold);
+    }
+    RUN
+}
+
+/// Puts the datagram of `f` into the inbox, which it opens and waits for, if that is to be.
+fn puts(f: &Frame, me: &Caller, place: &mut Place, own: &Channel, ch: &Channel) -> Sent {
+    let at = Buffers::new(&f.iov[..f.vectors]);
+    let mut waited = false;
+    loop {
+        match datagram::send(me, ch, at, f.want, place.sender(), place.follows(own)) {
+            Sent::Closed if datagram::open(me, ch) => {}
+            Sent::Full(was) if !waited && !place.is_dropping(was) => {
+                waited = !waits_for_room(f, me, ch, was);
+                if waited {
+                    place.drops(was);
+                }
+            }
+            other => return other,
         }
     }
 }
@@ -405,25 +431,24 @@ fn takes(f: &mut Frame, me: &Caller, ch: &'static Channel) -> u32 {
                 }
                 datagram::emptied(ch, m);
             }
-            Found::Nothing(t) if f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.fd) => {
-                if looks_at_queue(f, ch) && t.closed() {
-                    datagram::goes_by_kernel(ch);
-                }
-                return DONE;
-            }
             Found::Nothing(t) => {
-                let moved = || ch.tail().position() != t.position() || ch.tail().closed();
-                if !waited && !t.closed() {
-                    waited = true;
-                    let how = datagram::waits(ch);
-                    if how == Waits::QueueFirst && looks_at_queue(f, ch) {
-                        return DONE;
-                    }
-                    let came = match how {
-                        Waits::Asleep => Came::No,
-                        _ => wait::reader(me, ch, moved),
-                    };
-                    match came {
+                let how = match waited || t.closed() {
+                    true => Waits::Asleep,
+                    false => datagram::waits(ch),
+                };
+                let may_not = || f.flags & MSG_DONTWAIT != 0 || file::is_nonblocking(f.fd);
+                // Whether one that sleeps may do so its own call knows.
+                if how != Waits::Asleep && may_not() {
+                    looks_at_queue(f, ch);
+                    return DONE;
+                }
+                waited = true;
+                if how == Waits::QueueFirst && looks_at_queue(f, ch) {
+                    return DONE;
+                }
+                if how != Waits::Asleep {
+                    let moved = || ch.tail().position() != t.position() || ch.tail().closed();
+                    match wait::reader(me, ch, moved) {
                         Came::Yes => continue,
                         Came::Signal => {
                             f.result = EINTR;
@@ -454,8 +479,7 @@ pub fn has_read(f: &mut Frame) -> u32 {
         && let Some(ch) = ch
     {
         datagram::disarm(ch);
-        datagram::by_ring(ch, false);
-        datagram::goes_by_kernel(ch);
+        was_queued(f, ch);
         ch.reader.0.count_kernel(f.result);
     }
     DONE
@@ -476,10 +500,16 @@ fn looks_at_queue(f: &mut Frame, ch: &Channel) -> bool {
             }
         }
     };
+    was_queued(f, ch);
+    f.result != EAGAIN
+}
+
+/// What the kernel said of its queue is in `f`.
+fn was_queued(f: &Frame, ch: &Channel) {
     if !failed(f.result) {
         datagram::by_ring(ch, false);
+        by_kernel(f, ch);
     }
-    f.result != EAGAIN
 }
 
 /// Whether the name and the message that `f` wants can be written.
@@ -547,7 +577,9 @@ fn answers(f: &mut Frame, ch: &Channel, k: usize, len: usize, from: &datagram::S
                         .write_unaligned(size as u32);
                 }
                 (&raw mut (*m).control_len).write_unaligned(0);
-                let flags = if k < len { MSG_TRUNC as u32 } else { 0 };
+                let cut = if k < len { MSG_TRUNC } else { 0 };
+                // LINUX ____sys_recvmsg: it tells of MSG_CMSG_CLOEXEC too.
+                let flags = (f.flags & MSG_CMSG_CLOEXEC | cut) as u32;
                 (&raw mut (*m).flags).cast::<u32>().write_unaligned(flags);
             }
         }

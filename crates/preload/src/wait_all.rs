@@ -111,8 +111,13 @@ fn sleeps(f: &mut Frame, me: &Caller, ch: &Channel, armed: Option<Armed>) -> u32
         _ => receive_time(f.fd).map(|most| most.saturating_sub(slept(f, me))),
     };
     if time == Some(0) {
-        awake(f, me, ch, EAGAIN);
-        return ended(f, f.done as Ret);
+        // LINUX unix_stream_read_generic: a call that does not wait meets the error behind what there is, too.
+        let ret = receives_now(f);
+        awake(f, me, ch, ret);
+        return match ret {
+            EAGAIN => ended(f, f.done as Ret),
+            _ => came(f, me, ch, ret),
+        };
     }
     if f.done == 0 || time.is_none() && !io::HANDLERS.load(Relaxed) {
         let message = next(f);
@@ -147,6 +152,9 @@ fn next(f: &mut Frame) -> usize {
 
 /// Ends the sleep, after a call that said `ret`.
 fn awake(f: &mut Frame, me: &Caller, ch: &Channel, ret: Ret) {
+    if failed(ret) {
+        (f.all.message.control_len, f.all.message.flags) = (0, 0);
+    }
     if f.all.counted {
         io::finish_read(f, me, ch, ret);
     }
@@ -162,19 +170,26 @@ pub fn goes_on(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     }
     let ret = match kind {
         RECEIVES => woken,
-        _ => {
-            let (message, flags) = (next(f), f.flags & !MSG_WAITALL | MSG_DONTWAIT);
-            // SAFETY: the caller's own buffers, which the kernel checks.
-            unsafe { receive(f.fd, message, flags) }
-        }
+        _ => receives_now(f),
     };
     awake(f, me, ch, ret);
-    if failed(ret) {
-        (f.all.message.control_len, f.all.message.flags) = (0, 0);
-    }
     match ret {
         // Another reader has had them.
         EAGAIN if kind == POLLS => take(f, me, ch),
+        _ => came(f, me, ch, ret),
+    }
+}
+
+/// What the kernel has at this moment, into what is left of the buffers.
+fn receives_now(f: &mut Frame) -> Ret {
+    let (message, flags) = (next(f), f.flags & !MSG_WAITALL | MSG_DONTWAIT);
+    // SAFETY: the caller's own buffers, which the kernel checks.
+    unsafe { receive(f.fd, message, flags) }
+}
+
+/// A receive of the kernel's said `ret`.
+fn came(f: &mut Frame, me: &Caller, ch: &Channel, ret: Ret) -> u32 {
+    match ret {
         1.. => {
             got(f, ret as usize);
             let m = &f.all.message;

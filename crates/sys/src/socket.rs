@@ -22,10 +22,12 @@ pub const MSG_CTRUNC: usize = 8;
 pub const MSG_TRUNC: usize = 0x20;
 pub const MSG_DONTWAIT: usize = 0x40;
 pub const MSG_WAITALL: usize = 0x100;
+pub const MSG_ERRQUEUE: usize = 0x2000;
 pub const MSG_NOSIGNAL: usize = 0x4000;
 pub const MSG_MORE: usize = 0x8000;
 pub const MSG_WAITFORONE: usize = 0x10000;
 pub const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+pub const MSG_CMSG_COMPAT: usize = 0x8000_0000;
 const SIOCOUTQ: usize = 0x5411;
 pub const POLLRDHUP: i16 = 0x2000;
 const SO_SNDBUF: usize = 7;
@@ -245,6 +247,15 @@ pub fn fetch(pid: u32, dev: u64, ino: u64) -> Option<usize> {
         }
     });
     file::close(process as usize);
+    found
+}
+
+/// The same from whoever has it open: a look at every process of the host.
+pub fn fetch_of_any(dev: u64, ino: u64) -> Option<usize> {
+    let mut found = None;
+    file::each_in(c"/proc".as_ptr() as usize, false, |pid| {
+        found = found.or_else(|| fetch(pid as u32, dev, ino));
+    });
     found
 }
 

@@ -54,6 +54,7 @@ pub mod nr {
     pub const SENDMSG: usize = 46;
     pub const RECVMSG: usize = 47;
     pub const SHUTDOWN: usize = 48;
+    pub const BIND: usize = 49;
     pub const GETSOCKNAME: usize = 51;
     pub const GETPEERNAME: usize = 52;
     pub const SOCKETPAIR: usize = 53;

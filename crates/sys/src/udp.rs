@@ -1,10 +1,12 @@
 //! UDP sockets: who receives what one sends, on this host.
 //!
 //! Invariant: what is said is the kernel's own word of this moment, and only of what stays on this host. Nothing here waits.
+//! unsafe: calls of the kernel, with names of ours.
 //! Not here: which sockets are carried (preload library, udp.rs).
 use crate::diag::Diag;
 use crate::errno::ENOENT;
 use crate::path::Path;
+use crate::syscall::{call3, nr};
 use crate::tcp::{Name, Names};
 use crate::{file, socket};
 
@@ -39,6 +41,25 @@ pub fn receiver(fd: usize, names: &Names) -> Option<u64> {
     let is_here = diag.space() == socket::space(fd);
     let found = diag.udp_receiver(names).filter(|_| is_here)?;
     Some(u64::from(found))
+}
+
+/// A new socket with the name `own`, of that family, in place of one that is gone. `None`: somebody has that name.
+///
+/// LINUX bind(2): EADDRINUSE while any socket has it, for this one shares it with none.
+pub fn with_name(family: usize, own: Name) -> Option<usize> {
+    const SOCK_CLOEXEC: usize = 0o2000000;
+    let (name, len) = own.write(family, family);
+    // SAFETY: no pointers.
+    let fd = unsafe { call3(nr::SOCKET, family, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+    let fd = usize::try_from(fd).ok()?;
+    // SAFETY: a name of ours.
+    match unsafe { call3(nr::BIND, fd, name.as_ptr() as usize, len) } {
+        0 => Some(fd),
+        _ => {
+            file::close(fd);
+            None
+        }
+    }
 }
 
 /// Whether a datagram may be given another name on its way, by one who has just sent some: what they belong to is tracked, so

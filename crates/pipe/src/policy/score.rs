@@ -37,4 +37,8 @@ impl Score {
     pub fn pays(self) -> bool {
         self.0 >= Self::PAYS.0
     }
+    /// Whether what did not pay is tried again: of 16 times once. `now` is in ticks, whose low bits are as good as random.
+    pub fn is_tried_again(now: u64) -> bool {
+        now & 0xf0 == 0
+    }
 }
