@@ -49,6 +49,7 @@ python3 tests/part/served.py "$byway"
 python3 tests/sweep.py "$byway"
 tests/python.sh "$byway"
 tests/signatures.sh "$byway"
+tests/alike.sh 60 "$byway" run --
 python3 tests/part/part.py "$byway"
 python3 tests/part/programs.py "$byway"
 python3 tests/report.py "$byway"
