@@ -117,7 +117,21 @@ static void ends(int way) {
     if (way == EXITS) peer_exits();
     if (way == KILLED) kill_peer();
 }
-static void an_end(int way, long ours, int asleep) {
+/* the error of a reset, which is told once, to whichever call is the next: a read, a write, getsockopt, or another descriptor's */
+static void is_told(int how) {
+    char c;
+    int e = 0, d = dup(here->fd);
+    socklen_t n = sizeof e;
+    if (how == 0) FAILS(recv(here->fd, &c, 1, 0), ECONNRESET);
+    if (how == 1) FAILS(send(here->fd, "x", 1, MSG_NOSIGNAL), ECONNRESET);
+    if (how == 2) {
+        IS(getsockopt(here->fd, SOL_SOCKET, SO_ERROR, &e, &n), 0);
+        IS(e, ECONNRESET);
+    }
+    if (how == 3) FAILS(recv(d, &c, 1, 0), ECONNRESET);
+    close(d);
+}
+static void an_end(int way, long ours, int asleep, int how) {
     char c;
     int reset = ours && way != SHUT;
     meet_and_answer();
@@ -130,7 +144,7 @@ static void an_end(int way, long ours, int asleep) {
     IS(asleep ? wakes(0) : takes_all(60000), 5000);
     /* LINUX: tcp_recvmsg leaves the error to the next call; unix_stream_read_generic tells it to nobody. Without a wait between the
      * bytes and the end the ring of one that was killed may be seen to have ended before. */
-    if (reset && is_tcp()) FAILS(recv(here->fd, &c, 1, 0), ECONNRESET);
+    if (reset && is_tcp()) is_told(way == CLOSED && !asleep ? how : 0);
     IS(takes_all(10), 0);
     IS(recv(here->fd, &c, 1, MSG_DONTWAIT), 0);
     kill_peer();
@@ -140,7 +154,7 @@ static void the_end(int way) {
         by = i % 3;
         pid_t c = child();
         if (!c) {
-            an_end(way, i / 3 % 2 * 300, i / 6);
+            an_end(way, i / 3 % 2 * 300, i / 6, i % 4);
             _exit(0);
         }
         REAP0(c);

@@ -245,14 +245,13 @@ impl Place {
             return None;
         }
         let now = clock::now();
-        let is_there = |ch: &Channel| datagram::closes(ch) == at.closes;
-        let is_fresh = now.wrapping_sub(at.asked) < FRESH_US * per_us(me)
-            && at.known(me).is_some_and(is_there);
-        if !is_fresh && !self.asks(me, now) {
-            return None;
-        }
-        let found = self.at.known(me);
-        if found.is_none() {
+        let is_fresh = now.wrapping_sub(at.asked) < FRESH_US * per_us(me);
+        let is_there = |ch: &&Channel| is_fresh && datagram::closes(ch) == at.closes;
+        let found = match at.known(me).filter(is_there) {
+            None if self.asks(me, now) => self.at.known(me),
+            found => found,
+        };
+        if found.is_none() && self.at.slot != 0 {
             self.forgets();
         }
         found

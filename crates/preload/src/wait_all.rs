@@ -112,12 +112,16 @@ fn sleeps(f: &mut Frame, me: &Caller, ch: &Channel, armed: Option<Armed>) -> u32
     };
     if time == Some(0) {
         // LINUX unix_stream_read_generic: a call that does not wait meets the error behind what there is, too.
-        let ret = receives_now(f);
+        let ret = receives_now(f, ch);
         awake(f, me, ch, ret);
         return match ret {
             EAGAIN => ended(f, f.done as Ret),
             _ => came(f, me, ch, ret),
         };
+    }
+    if is_cut(f, ch) {
+        awake(f, me, ch, 0);
+        return ended(f, f.done as Ret);
     }
     if f.done == 0 || time.is_none() && !io::HANDLERS.load(Relaxed) {
         let message = next(f);
@@ -170,7 +174,7 @@ pub fn goes_on(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     }
     let ret = match kind {
         RECEIVES => woken,
-        _ => receives_now(f),
+        _ => receives_now(f, ch),
     };
     awake(f, me, ch, ret);
     match ret {
@@ -180,8 +184,19 @@ pub fn goes_on(f: &mut Frame, me: &Caller, ch: &Channel) -> u32 {
     }
 }
 
+/// Whether there is a part, and behind it nothing but an error.
+///
+/// LINUX tcp_recvmsg: that stays for whichever call is the next. A receive of nothing else would take it.
+fn is_cut(f: &Frame, ch: &Channel) -> bool {
+    let has_error = || file::poll1(f.fd, 0, 0).1 & file::POLLERR != 0;
+    ch.is_tcp() && f.done > 0 && has_error() && file::fionread(f.fd) == 0
+}
+
 /// What the kernel has at this moment, into what is left of the buffers.
-fn receives_now(f: &mut Frame) -> Ret {
+fn receives_now(f: &mut Frame, ch: &Channel) -> Ret {
+    if is_cut(f, ch) {
+        return 0;
+    }
     let (message, flags) = (next(f), f.flags & !MSG_WAITALL | MSG_DONTWAIT);
     // SAFETY: the caller's own buffers, which the kernel checks.
     unsafe { receive(f.fd, message, flags) }
@@ -212,7 +227,7 @@ fn ends(f: &mut Frame, me: &Caller, ch: &Channel, said: Ret) -> u32 {
         return ended(f, if reset { ECONNRESET } else { said });
     }
     match said {
-        // LINUX tcp_recvmsg: the next call tells.
+        // It came after the last look (`is_cut`): the next read tells.
         ECONNRESET if ch.is_tcp() => socket::keeps_cut(ch),
         // LINUX unix_stream_read_generic: nobody is told.
         0 | ECONNRESET if !ch.is_tcp() => {
