@@ -68,7 +68,11 @@ while True:
 print(total)
 P
 for edge in 0 0x80000000; do
-  explained sh -c "cat zeros | $python waits.py $edge"
+  # A reader that is always behind waits for nothing, and nothing is handed back: on a busy machine that happens.
+  for _ in 1 2 3 4 5; do
+    explained sh -c "cat zeros | $python waits.py $edge"
+    case "$said" in *hand-back*) break ;; esac
+  done
   has "waited for ($edge)" "$said" "hand-back"
   is "waited for: carried ($edge)" "$(awk '/bytes carried/ && $1 == "cat" { print ($4 > 1000000) }' said)" 1
 done
