@@ -1,5 +1,5 @@
-/* Makes calls drawn from a seed on pipes, FIFOs, sockets and epoll sets, and prints each with its answer. Whoever runs it twice, once
- * plain and once carried, compares what it has printed (alike.sh).
+/* Makes calls drawn from a seed on pipes, FIFOs, sockets and epoll sets, and prints each with its answer. alike.sh runs it twice, once
+ * plain and once carried, and compares what it has printed.
  *   alike SEED [CALLS]                                                                                  1,500 calls
  * Invariant: it has both ends of each object, waits for nothing, and has few bytes under way: so the kernel's answers are the same at
  * each run. A child acts only while its parent waits for it.

@@ -1,5 +1,5 @@
 /* Checks: the edges of the calls on UDP sockets of one host: calls of no bytes, what a message says of itself, and names that are
- * short, long or of another family; what the kernel sends by itself, and what those sent who are gone. Each case before the sockets are hot and after.
+ * short, long or of another family; what the kernel sends by itself, and datagrams of a sender that is gone. Each case before the sockets are hot and after.
  * Does not check: the usual calls (udp_calls.c), which datagrams are carried (udp.sh). */
 #include "udp_calls.h"
 #include <sys/sendfile.h>
@@ -164,7 +164,7 @@ static void how_many(void) {
         IS(n, 0);
     }
 }
-/* whoever has sent is gone, and what it sent is there: also where the receiver's socket becomes another kind meanwhile */
+/* the sender is gone, and what it sent is there: also where the receiver's inbox is left meanwhile */
 static void sender_is_gone(void) {
     for (int how = 0; how < 6; how++) {
         meet();

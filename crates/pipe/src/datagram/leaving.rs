@@ -47,6 +47,7 @@ pub fn leaves(me: &Caller, ch: &Channel, to: Option<Name>, why: Reason) {
     handback::closed(me, ch, w);
 }
 
+/// How often every process is looked at for one inbox: each time takes some milliseconds.
 const LOOKS: u32 = 4;
 
 /// What a record is sent by once more.
@@ -54,7 +55,6 @@ struct Source {
     /// The sender of the record before, whose socket is open still.
     of: Option<Sender>,
     fd: Option<usize>,
-    /// How often every process may be looked at, which takes some milliseconds.
     looks: u32,
 }
 
