@@ -38,10 +38,6 @@ const IN_VAIN: u32 = 256;
 const BY_KERNEL: u32 = 1 << 10;
 /// The same of one that has exchanged nothing with another inbox: others may come.
 const ALONE: u32 = 1 << 16;
-/// Bytes of an inbox's ring after which it has been worth it: then it outlasts a busy moment of the host.
-const PROVEN: u64 = 1 << 20;
-/// How many times more it takes then.
-const PATIENCE: u32 = 64;
 
 /// The sender of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -225,14 +221,7 @@ fn asleep(ch: &Channel, t: Tail) -> Sent {
 
 /// Whether the last sends all found a reader asleep: the ring brings nothing.
 pub fn is_in_vain(ch: &Channel) -> bool {
-    ch.writer.0.lone_wakes.load(Relaxed) >= IN_VAIN * patience(ch)
-}
-
-fn patience(ch: &Channel) -> u32 {
-    match ch.head().position() >= PROVEN {
-        true => PATIENCE,
-        false => 1,
-    }
+    ch.writer.0.lone_wakes.load(Relaxed) >= IN_VAIN
 }
 
 /// Gives the inbox a ring. False: there is no memory, or it is the kernel's.
@@ -398,12 +387,11 @@ pub fn goes_by_kernel(ch: &Channel) -> bool {
     let calls = &ch.writer.0.since;
     let n = calls.load(Relaxed).saturating_add(1);
     calls.store(n, Relaxed);
-    let is_alone = ch.tail().closed() && !has_sent(ch);
-    n >= if is_alone {
-        ALONE
-    } else {
-        BY_KERNEL * patience(ch)
-    }
+    let most = match ch.tail().closed() && !has_sent(ch) {
+        true => ALONE,
+        false => BY_KERNEL,
+    };
+    n >= most
 }
 
 /// One was a ring's.
