@@ -143,6 +143,33 @@ static void error_is_told_once(void) {
     IS(look(), 0);
     IS(shows(), POLLIN | POLLOUT | POLLRDHUP | POLLHUP);
 }
+/* LINUX unix_stream_read_generic: a look with MSG_PEEK is told of it as a read is, and once; behind what is there. */
+static void error_is_told_to_a_look(int way, int how, long theirs) {
+    static const int flags[] = {MSG_PEEK, MSG_PEEK | MSG_DONTWAIT, MSG_PEEK | MSG_WAITALL};
+    char b[64];
+    struct iovec v = {b, sizeof b};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+    int f = flags[how % 3];
+    meet();
+    if (theirs) TELL(sends, theirs, 0);
+    sends(3);
+    ends(way);
+    takes(theirs);
+    FAILS(how < 3 ? recv(here->fd, b, sizeof b, f) : recvmsg(here->fd, &m, f), ECONNRESET);
+    IS(how < 3 ? recv(here->fd, b, sizeof b, f) : recvmsg(here->fd, &m, f), 0);
+    IS(look(), 0);
+}
+static void peeks_at_a_reset(void) {
+    static const int ways[] = {CLOSE, KILL, DUP2, EXIT};
+    for (int i = 0; i < 48; i++) {
+        pid_t c = child();
+        if (!c) {
+            error_is_told_to_a_look(ways[i % 4], i / 4 % 6, type() == SOCK_STREAM ? i / 24 * 5 : 0);
+            _exit(0);
+        }
+        REAP0(c);
+    }
+}
 /* An end that has read a part of the last message or piece has left the rest unread. */
 static void part_read_is_unread(void) {
     meet();
@@ -433,7 +460,7 @@ static void sigpipe(void) {
     CHECK(each ? WIFSIGNALED(s) && WTERMSIG(s) == SIGPIPE : s == 0, "a write must kill: 0x%x", s);
 }
 UNIX_MAIN(T(peer_shuts_writing), T(peer_shuts_reading), T(peer_shuts_both), T(peer_closes), T(peer_ends), T(peer_is_killed),
-          T(peer_lingers), T(peer_dups_over), T(error_is_told_once), T(part_read_is_unread), T(peeked_is_unread),
+          T(peeks_at_a_reset), T(peer_lingers), T(peer_dups_over), T(error_is_told_once), T(part_read_is_unread), T(peeked_is_unread),
           T(own_shut_rd), T(own_shut_wr), T(bytes_before_the_end), T(half_closed_goes_on), T(last_holder), T(last_number),
           T(shutdown_is_for_all), T(readers_wake), T(own_shut_rd_wakes), T(shut_rd_wakes_no_reader), T(writers_wake),
           T(part_of_a_write), T(own_shut_wr_wakes), T(sigpipe))

@@ -340,5 +340,29 @@ static void another_takes_the_number(void) {
         close(links[1].fd);
     }
 }
-UNIX_MAIN(T(whole_messages), T(more_than_a_thousand), T(waits), T(the_end), T(a_reset), T(a_reset_behind_a_send), T(nobody_reads),
+/* LINUX unix_stream_sendmsg, tcp_sendmsg: a short write comes whole to a reader that sleeps, also where a ring opens with it. */
+enum { SHORT = 9000 };
+static long takes_what_comes(long how) {
+    static unsigned char b[65536];
+    struct iovec v = {b, sizeof b};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+    long n = how == 0 ? read(here->fd, b, sizeof b) : how == 1 ? recv(here->fd, b, sizeof b, 0) : recvmsg(here->fd, &m, 0);
+    if (n > 0) same(b, n, here->in), here->in += n;
+    return n;
+}
+static void comes_whole(void) {
+    for (int how = 0; how < 3; how++) {
+        joins(1);
+        for (int i = 0; i < 40; i++) {
+            ask(takes_what_comes, how);
+            wait_asleep(peer);
+            IS(write(here->fd, at(here->out), SHORT), SHORT);
+            here->out += SHORT;
+            IS(answer(), SHORT);
+        }
+        kill_peer();
+        close(here->fd);
+    }
+}
+UNIX_MAIN(T(whole_messages), T(comes_whole), T(more_than_a_thousand), T(waits), T(the_end), T(a_reset), T(a_reset_behind_a_send), T(nobody_reads),
           T(bad_addresses), T(descriptors), T(a_signal), T(at_random), T(another_takes_the_number))

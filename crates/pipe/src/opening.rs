@@ -79,6 +79,8 @@ fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool {
         policy::ask_later(&ch.writer);
         return false;
     }
+    // What came into the lane since was no part of a write that the ring had the rest of.
+    ch.m.0.more.store(0, Relaxed);
     if ch.is_socket() {
         return socket::opened(me, ch, fd, want);
     }

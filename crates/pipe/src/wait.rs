@@ -301,6 +301,11 @@ pub fn offer(me: &Caller, ch: &Channel, ready: impl Fn() -> bool) -> bool {
     came == Came::Yes
 }
 
+/// Whether the last write of PIPE_BUF bytes into the kernel lane, of which `n` bytes may come, was a part of a longer one.
+pub fn is_part(ch: &Channel, n: usize) -> bool {
+    n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0
+}
+
 /// A reader that a wake-up woke with `n` bytes, where the tail was `was`: the rest of that write is in the ring, but
 /// its writer may have lost the CPU before it could publish. The kernel's reader would wait for the pipe's lock here;
 /// this one does so too, but not for a writer that was stopped. Where the write has no rest its writer, on one CPU, is
@@ -311,9 +316,9 @@ pub fn let_publish(me: &Caller, ch: &Channel, n: usize, was: u32) {
         let t = ch.tail();
         t.lock_owner() != 0 && t.position() == was
     };
-    let more = n >= PIPE_BUF && ch.m.0.more.load(Relaxed) != 0;
+    let part = is_part(ch, n);
     let mut p = Patience::new();
-    while more && ringing() && !p.is_over() {
+    while part && ringing() && !p.is_over() {
         p.wait(me);
     }
 }

@@ -511,6 +511,16 @@ pub fn resume(f: &mut Frame) -> u32 {
     does
 }
 
+/// Whether a read that has slept, and has `n` bytes, takes what the ring has behind them.
+fn may_go_on(f: &Frame, ch: &Channel, n: usize) -> bool {
+    // LINUX unix_stream_read_generic: a read ends behind what came with a message. No part of a write that a ring has the rest
+    // of came with one.
+    // SAFETY: written before the call was asked for.
+    let was_open = || unsafe { f.armed.assume_init_ref() }.was_open();
+    !ch.tail().closed()
+        && (!ch.is_socket() || wait::is_part(ch, n) || f.nr != nr::RECVMSG && was_open())
+}
+
 fn goes_on(f: &mut Frame) -> u32 {
     let Some(me) = caller(f) else { return DONE };
     let Some(ch) = Channel::at(me.domain, f.chan) else {
@@ -520,16 +530,10 @@ fn goes_on(f: &mut Frame) -> u32 {
     match f.kind {
         READ => {
             finish_read(f, &me, ch, ret);
-            // The kernel may have told of it already, for bytes of the lane.
-            let ends = matches!(ret, 0 | ECONNRESET) && ch.is_socket();
-            if ends && message::is_reset(&me, f.fd, true) {
-                return finished(f, ECONNRESET);
+            if ret <= 0 && ch.is_socket() {
+                return finished(f, message::or_reset(&me, f.fd, ret));
             }
-            // What came with a message says where it ends.
-            // SAFETY: as of `finish_read`.
-            let was_open = unsafe { f.armed.assume_init_ref() }.was_open();
-            let whole = !ch.is_socket() || f.nr != nr::RECVMSG && was_open;
-            if whole && ret > 0 && (ret as usize) < f.want && !ch.tail().closed() {
+            if ret > 0 && (ret as usize) < f.want && may_go_on(f, ch, ret as usize) {
                 f.done = ret as usize;
                 let was = ch.tail().position();
                 wait::let_publish(&me, ch, f.done, was);

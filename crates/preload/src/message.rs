@@ -15,7 +15,7 @@ use byway_pipe::copy::{Buffers, Iov};
 use byway_pipe::peek::{self, Peek};
 use byway_pipe::reason::Reason;
 use byway_pipe::{Caller, birth, datagram, handback, socket};
-use byway_sys::errno::{ECONNRESET, failed};
+use byway_sys::errno::{ECONNRESET, Ret, failed};
 use byway_sys::file::{POLLERR, POLLHUP};
 use byway_sys::socket::{
     AF_UNIX, MSG_CMSG_CLOEXEC, MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK,
@@ -140,6 +140,7 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
         f.result = unsafe { call6(f.nr, fd, at, b, c, d, e) };
         // The end of the stream comes behind what the ring has by now.
         if f.result > 0 || peek::is_empty(ch) {
+            f.result = or_reset(&me, fd, f.result);
             return Some(DONE);
         }
     }
@@ -344,15 +345,22 @@ pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
     kept.is_some() || lost
 }
 
+/// What a receive from `fd` says of which the kernel has `said` this: of a reset the kernel may know nothing.
+pub fn or_reset(me: &Caller, fd: usize, said: Ret) -> Ret {
+    match said {
+        // It may have told of it already, for bytes of the lane.
+        0 | ECONNRESET if is_reset(me, fd, true) => ECONNRESET,
+        _ => said,
+    }
+}
+
 /// A read of a connection that was reset: the call that met this had bytes, and so the kernel does not tell it any more. None
 /// waits there.
 pub fn tells_reset(f: &mut Frame, me: &Caller) -> u32 {
     let [a, b, c, d, e, g] = f.args;
     // SAFETY: the caller's own call.
-    f.result = unsafe { call6(f.nr, a, b, c, d, e, g) };
-    if f.result == 0 && is_reset(me, f.fd, true) {
-        f.result = ECONNRESET;
-    }
+    let said = unsafe { call6(f.nr, a, b, c, d, e, g) };
+    f.result = or_reset(me, f.fd, said);
     DONE
 }
 

@@ -15,7 +15,7 @@ use byway_mem::layout::flags::{NO_TCP, NO_UNIX};
 use byway_pipe::channel::Channel;
 use byway_pipe::peer;
 use byway_pipe::reason::Reason;
-use byway_sys::errno::{ECONNRESET, EINPROGRESS, failed};
+use byway_sys::errno::{EINPROGRESS, failed};
 use byway_sys::{socket, tcp};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -198,10 +198,9 @@ pub fn has_read(f: &mut Frame) -> u32 {
     if io::is_made_here(f) {
         leaves(f.chan);
     }
-    // It may have been matched since, and what it wrote lie unread in a ring. The kernel may have told of a reset already.
-    let ends = matches!(f.result, 0 | ECONNRESET);
-    if ends && io::me().is_some_and(|me| message::is_reset(&me, f.args[0], true)) {
-        f.result = ECONNRESET;
+    // It may have been matched since, and what it wrote lie unread in a ring.
+    if let Some(me) = io::me() {
+        f.result = message::or_reset(&me, f.args[0], f.result);
     }
     DONE
 }

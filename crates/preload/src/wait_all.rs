@@ -223,8 +223,7 @@ fn came(f: &mut Frame, me: &Caller, ch: &Channel, ret: Ret) -> u32 {
 /// The stream's end, or an error, `said`, behind what there is.
 fn ends(f: &mut Frame, me: &Caller, ch: &Channel, said: Ret) -> u32 {
     if f.done == 0 {
-        let reset = matches!(said, 0 | ECONNRESET) && message::is_reset(me, f.fd, true);
-        return ended(f, if reset { ECONNRESET } else { said });
+        return ended(f, message::or_reset(me, f.fd, said));
     }
     match said {
         // It came after the last look (`is_cut`): the next read tells.
