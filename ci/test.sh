@@ -49,7 +49,7 @@ python3 tests/part/served.py "$byway"
 python3 tests/sweep.py "$byway"
 tests/python.sh "$byway"
 tests/signatures.sh "$byway"
-tests/alike.sh 60 "$byway" run --
+tests/alike.sh alone 60 "$byway" run --
 python3 tests/part/part.py "$byway"
 python3 tests/part/programs.py "$byway"
 python3 tests/report.py "$byway"
@@ -76,6 +76,7 @@ python3 tests/harm/stack.py "$byway"
 python3 tests/stat.py "$byway"
 E
 step python3 tests/harm/spaces.py "$byway"
+step tests/alike.sh together 12 "$byway" run --
 step tests/run.sh "$byway"
 step tests/explain.sh "$byway"
 step tests/tcp.sh "$byway"

@@ -353,7 +353,7 @@ static long takes_what_comes(long how) {
 static void comes_whole(void) {
     for (int how = 0; how < 3; how++) {
         joins(1);
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 100; i++) {
             ask(takes_what_comes, how);
             wait_asleep(peer);
             IS(write(here->fd, at(here->out), SHORT), SHORT);

@@ -1,6 +1,6 @@
 /* Makes calls drawn from a seed on pipes, FIFOs, sockets and epoll sets, and prints each with its answer. alike.sh runs it twice, once
  * plain and once carried, and compares what it has printed.
- *   alike SEED [CALLS]                                                                                  1,500 calls
+ *   alone SEED [CALLS]                                                                                  1,500 calls
  * Invariant: it has both ends of each object, waits for nothing, and has few bytes under way: so the kernel's answers are the same at
  * each run. A child acts only while its parent waits for it.
  * Does not check: calls that wait, threads, what a buffer holds, when an edge is told once too often (conformance). */
@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "drawn.h"
 enum kind { PIPE, FIFO, PAIR, PATH, TCP, TCP6, UDP, SET, REGULAR, KINDS };
 static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "tcp6", "udp", "set", "file"};
 /* What is under way in one direction: bytes, and writes since it was empty. */
@@ -43,24 +44,7 @@ static int n_ends, n_flows;
 static long call;
 static unsigned char out[LENGTH], into[LENGTH];
 
-static unsigned long state;
-static unsigned draw(unsigned below) {
-    state = state * 6364136223846793005ul + 1442695040888963407ul;
-    return (state >> 33) % below;
-}
-#define ONE_OF(list) (list)[draw(sizeof(list) / sizeof *(list))]
-/* The next bytes to write: no two writes have the same. */
-static void fill(size_t n) {
-    static unsigned at;
-    for (size_t i = 0; i < n; i++) out[i] = (at++ * 2654435761u) >> 24;
-}
-static unsigned sum(const void *p, long n) {
-    const unsigned char *at = p;
-    unsigned h = 2166136261u;
-    for (long i = 0; i < n; i++) h = (h ^ at[i]) * 16777619u;
-    return h;
-}
-static long answer(long r) { return r < 0 ? -errno : r; }
+static void fill(size_t n) { fill_at(out, n); }
 static void says(const struct end *e, const char *format, ...) {
     va_list a;
     va_start(a, format);
@@ -95,10 +79,6 @@ static struct end *any_of(enum kind kind) {
     for (int from = draw(n_ends), i = 0; i < n_ends; i++)
         if (ends[(from + i) % n_ends].kind == kind) return &ends[(from + i) % n_ends];
     return 0;
-}
-static size_t length(void) {
-    static const size_t lengths[] = {0, 1, 1, 2, 7, 8, 9, 33, 64, 100, 100, 1000, 4095, 4096, 4097, 9000};
-    return ONE_OF(lengths);
 }
 /* The n bytes at `at` in a few buffers, some of them empty. */
 static int cut(struct iovec *v, unsigned char *at, size_t n) {
@@ -260,7 +240,7 @@ static void reads(struct end *e) {
     if (how < 7 || !(flags & MSG_PEEK)) took(e, r);
     /* LINUX tcp(7): with MSG_TRUNC the bytes are not copied */
     int is_cut = how > 6 && flags & MSG_TRUNC;
-    says(e, "reads %d of %zu, flags %x: %ld %x", how, n, how > 6 ? flags : 0, r, is_cut ? 0 : sum(into, r));
+    says(e, "reads %d of %zu, flags %x: %ld %x", how, n, how > 6 ? flags : 0, r, is_cut ? 0 : sum(SUM, into, r));
 }
 static void receives(struct end *e) {
     unsigned char name[128], control[256];
@@ -275,7 +255,7 @@ static void receives(struct end *e) {
     if (!(flags & MSG_PEEK)) took(e, r);
     if (r < 0) return says(e, "recvmsg of %zu, flags %x: %ld", n, flags, r);
     says(e, "recvmsg of %zu, flags %x: %ld %x, flags %x, name %u, control %zu", n, flags, r,
-         flags & MSG_TRUNC || r > (long)n ? 0 : sum(into, r), m.msg_flags, m.msg_namelen, m.msg_controllen);
+         flags & MSG_TRUNC || r > (long)n ? 0 : sum(SUM, into, r), m.msg_flags, m.msg_namelen, m.msg_controllen);
 }
 static void receives_two(struct end *e) {
     size_t n = length();
@@ -293,7 +273,7 @@ static void receives_from(struct end *e) {
     size_t n = length();
     long r = answer(recvfrom(e->fd, into, n, 0, (void *)&a, &l));
     took(e, r);
-    says(e, "recvfrom of %zu: %ld %x, name %u", n, r, sum(into, r), r < 0 ? 0 : l);
+    says(e, "recvfrom of %zu: %ld %x, name %u", n, r, sum(SUM, into, r), r < 0 ? 0 : l);
 }
 /* a read that may wait, where it has something; one with a time */
 static void reads_that_wait(struct end *e) {
@@ -308,7 +288,7 @@ static void reads_that_wait(struct end *e) {
     if (is_timed) setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     long r = answer(is_timed && draw(2) ? recv(e->fd, into, n, MSG_WAITALL) : read(e->fd, into, n));
     took(e, r);
-    says(e, "waits for %zu, timed %d: %ld %x", n, is_timed, r, sum(into, r));
+    says(e, "waits for %zu, timed %d: %ld %x", n, is_timed, r, sum(SUM, into, r));
     if (is_timed) setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
     ioctl(e->fd, FIONBIO, &on);
 }
@@ -334,7 +314,7 @@ static void bad_arguments(struct end *e) {
     }
     r = answer(r);
     if (how > 5) took(e, r);
-    says(e, "bad arguments %d: %ld %x", how, r, how > 5 ? sum(into, r) : 0);
+    says(e, "bad arguments %d: %ld %x", how, r, how > 5 ? sum(SUM, into, r) : 0);
 }
 static void asks(struct end *e) {
     static const int controls[] = {FIONREAD, FIONREAD, FIONREAD, FIONCLEX, FIOCLEX, 0x5401, 0x1234};
@@ -500,7 +480,7 @@ static void forks(struct end *e) {
             }
             if (other->in) {
                 long r = answer(read(other->fd, into, 30));
-                says(other, "a child reads: %ld %x", r, sum(into, r));
+                says(other, "a child reads: %ld %x", r, sum(SUM, into, r));
             }
         }
         fflush(stdout);
@@ -546,7 +526,7 @@ static void passes(struct end *e) {
         long n = answer(recvmsg(far->fd, &m, 0));
         if (n <= 0) return;
         took(far, n);
-        says(far, "has %x, flags %x, control %zu", sum(into, n), m.msg_flags, m.msg_controllen);
+        says(far, "has %x, flags %x, control %zu", sum(SUM, into, n), m.msg_flags, m.msg_controllen);
         h = CMSG_FIRSTHDR(&m);
         if (h && h->cmsg_type == SCM_RIGHTS) {
             int fd;
@@ -565,10 +545,12 @@ static const struct {
 int main(int n, char **a) {
     long all = n > 2 ? atol(a[2]) : 1500;
     int weights = 0;
-    if (n < 2) return fprintf(stderr, "usage: alike SEED [CALLS]\n"), 2;
-    state = strtoul(a[1], 0, 0) * 7919 + 1;
+    if (n < 2) return fprintf(stderr, "usage: alone SEED [CALLS]\n"), 2;
+    static unsigned long first;
+    static unsigned bytes;
+    state = &first, filled = &bytes;
+    seeds(strtoul(a[1], 0, 0));
     signal(SIGPIPE, SIG_IGN);
-    for (int i = 0; i < 20; i++) draw(2);
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) weights += calls[i].weight;
     for (enum kind kind = 0; kind < KINDS; kind++) make(kind);
     for (call = 1; call <= all; call++) {
