@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -86,7 +87,8 @@ static void others_end(int tab, struct worker *but) {
 /* One that waits for several may see the first of the ends that a death closes, or all. */
 static int polls_sleep(void) {
     int n = 0;
-    for (int i = 0; i < all->n_workers; i++) n += all->workers[i].is_alive && all->workers[i].is_blocked && all->workers[i].n_claims > 2;
+    for (int i = 0; i < all->n_workers; i++)
+        n += all->workers[i].is_alive && all->workers[i].is_blocked && all->workers[i].n_claims > 2;
     return n;
 }
 static void executes(struct end *unused) {
@@ -170,6 +172,13 @@ static void works(struct worker *w) {
     }
 }
 /* ---- whose turn it is ---- */
+/* Nobody is left behind. */
+static void ends(int status) {
+    fflush(stdout);
+    for (int i = 0; i < all->n_tables; i++) kill(all->tables[i].pid, SIGKILL);
+    while (wait(0) > 0) continue;
+    exit(status);
+}
 static char state_of(int tid) {
     char name[64], text[300], *at;
     snprintf(name, sizeof name, "/proc/%d/stat", tid);
@@ -201,15 +210,23 @@ static void tells(struct worker *w) {
     fflush(stdout);
     w->line[0] = 0, w->handled = 0;
 }
+/* What a big write says waits until there is room for all of it, or no reader: how much a ring or the kernel takes is nobody's.
+ */
+static int may_tell(struct worker *w) {
+    return is_done(w) && (!w->big || w->cut || all->flows[w->big - 1].bytes <= LITTLE || !has_reader(w->big - 1));
+}
 static void has_ended(struct worker *w) {
     counts(w);
     gives_back(w);
-    if (w->big) all->flows[w->big - 1].big = 0, all->flows[w->big - 1].is_spoiled |= w->cut;
+    if (w->big) {
+        struct flow *f = &all->flows[w->big - 1];
+        w->cut |= f->bytes > LITTLE;
+        f->big = 0, f->is_spoiled |= w->cut;
+        strcat(w->line, w->cut ? "cut; " : "all; ");
+    }
     w->is_blocked = w->big = w->cut = 0;
     tells(w);
 }
-/* What a big write says waits until there is room for all of it anyhow: how much a ring takes is nobody's. */
-static int may_tell(struct worker *w) { return is_done(w) && (!w->big || w->cut || all->flows[w->big - 1].bytes <= LITTLE); }
 /* Until those that wait have returned, or sleep. */
 static void settles(void) {
     for (int i = 0, still = 0; still < 4; i++) {
@@ -221,7 +238,7 @@ static void settles(void) {
         still = awake ? 0 : still + 1;
         if (i > 20000) {
             fprintf(stderr, "call %ld does not settle\n", all->call);
-            exit(4);
+            ends(4);
         }
         usleep(awake ? 50 : 150);
     }
@@ -247,15 +264,15 @@ static void turns(struct worker *w) {
             still = 0, i < 200 ? sched_yield() : usleep(50);
         if (i > 100000) {
             fprintf(stderr, "call %ld of %d does not end: %s\n", all->call, (int)(w - all->workers), w->line);
-            exit(4);
+            ends(4);
         }
         char s;
         if (i % 1000 == 999 && tid && ((s = state_of(tid)) == 'Z' || s == 'X')) {
             fprintf(stderr, "call %ld: %d has died: %s\n", all->call, (int)(w - all->workers), w->line);
-            exit(5);
+            ends(5);
         }
     }
-    if (is_done(w) && !(w->big && all->flows[w->big - 1].bytes > LITTLE && !w->cut))
+    if (may_tell(w))
         has_ended(w);
     else {
         w->is_blocked = 1;
@@ -301,6 +318,8 @@ int main(int n, char **a) {
         w->turn = 2;
         works(w);
     }
+    /* Whose parent is killed is ours. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     int area = memfd_create("together", 0), p[2], mine;
     long most = n > 2 ? atol(a[2]) : 400;
     if (ftruncate(area, sizeof *all) || dup2(area, AREA) < 0 || socketpair(AF_UNIX, SOCK_DGRAM, 0, p) || dup2(p[0], MAIL) < 0 ||
@@ -346,8 +365,5 @@ int main(int n, char **a) {
         settles();
     }
     printf("end, %d workers\n", all->n_workers);
-    fflush(stdout);
-    for (int i = 0; i < all->n_tables; i++) kill(all->tables[i].pid, SIGKILL);
-    while (wait(0) > 0) continue;
-    return 0;
+    ends(0);
 }

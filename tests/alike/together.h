@@ -4,11 +4,11 @@
 enum kind { PIPE, FIFO, PAIR, PATH, TCP, LISTENER, SET, KINDS };
 static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "listener", "set"};
 enum { ENDS = 20, FLOWS = 400, TABLES = 24, WORKERS = 24, BUSY = 5, CLAIMS = 64 };
-enum { LENGTH = 1 << 19, WARM = 200, MOST_BYTES = 12000, MOST_WRITES = 30, LITTLE = 4096 };
+enum { LENGTH = 1 << 20, WARM = 200, MOST_BYTES = 12000, MOST_WRITES = 30, LITTLE = 4096 };
 /* Numbers of their own: a socket by which descriptors go to another process, its other end, what all share. */
 enum { MAIL = 900, AREA = 902 };
 /* What is under way in one direction: bytes, and writes since it was empty. Of those who may sleep for it there is one at most on
- * each side. A big write is more than a pipe takes; where one was cut short nobody knows how much is under way. */
+ * each side. A big write is more than fits; where one was cut short nobody knows how much is under way. */
 struct flow {
     long bytes, writes;
     int taken[2], big, is_spoiled;
@@ -102,6 +102,13 @@ static void gives_back(struct worker *w) {
 }
 /* Whether nobody knows how much of it there is to read. */
 static int is_unsure(int flow) { return flow >= 0 && (all->flows[flow].big || all->flows[flow].is_spoiled); }
+static int has_reader(int flow) {
+    int n = 0;
+    for (int i = 0; i < all->n_workers; i++)
+        for (int k = 0; k < all->tables[all->workers[i].tab].n && all->workers[i].is_alive; k++)
+            n += all->tables[all->workers[i].tab].ends[k].in == flow;
+    return n;
+}
 static struct flow *in_of(struct end *e) { return e->in < 0 ? 0 : &all->flows[e->in]; }
 static struct flow *out_of(struct end *e) { return e->out < 0 ? 0 : &all->flows[e->out]; }
 static int moves_bytes(struct end *e) { return e->kind < LISTENER; }
