@@ -160,7 +160,7 @@ pub(crate) fn weave(
     pour(ring, r, n, ours.inlet(), |_| false);
     ours.filled(n);
     let more = |left| more_room(me, ch, lane, left);
-    theirs.take(lane.number());
+    theirs.take(lane.number(), 1 << 30);
     lane.resize((n + size + 65536).next_power_of_two());
     // False: nobody has the FIFO any more, and nobody wants the rest.
     let fd = lane.number();

@@ -8,6 +8,7 @@ use crate::Caller;
 use crate::channel::Channel;
 use crate::copy::Iov;
 use crate::fifo_opens;
+use crate::outsider::Side;
 use crate::ring::{CLUSTER, RING_CLUSTERS, Ring};
 use crate::word::Tail;
 use byway_sys::errno::{EAGAIN, EBADF, ENOSYS, EOPNOTSUPP, Ret, failed};
@@ -136,24 +137,54 @@ impl<'a> Lane<'a> {
         if both.is_ours() { Ok(both) } else { Err(EBADF) }
     }
 
+    /// As [`Lane::read_now`], of a socket.
+    ///
+    /// # Safety
+    /// As [`Lane::read_now`].
+    pub unsafe fn receive_now(self, v: &[Iov]) -> Ret {
+        // SAFETY: the caller's promise.
+        unsafe { socket::receive_now(self.fd, v.as_ptr() as usize, v.len()) }
+    }
     /// readv(2) of what is there; EAGAIN if that is nothing. The caller holds the readers' side.
     ///
     /// # Safety
     /// The kernel may write to each of `v`, or refuses it.
-    pub unsafe fn read_now(self, v: &[Iov]) -> Ret {
+    pub unsafe fn read_now(self, me: &Caller, v: &[Iov]) -> Ret {
         if self.ch.is_socket() {
             // SAFETY: the caller's promise.
-            return unsafe { socket::receive_now(self.fd, v.as_ptr() as usize, v.len()) };
+            return unsafe { self.receive_now(v) };
         }
         // SAFETY: the caller's promise.
         match unsafe { self.vectored_now(nr::PREADV2, v) } {
-            // LINUX vmsplice(2) takes the no-wait mode from an O_RDWR description. Nobody else takes the bytes between
-            // the question and the read.
+            // LINUX preadv2(2): no FIFO knows how not to wait.
             ENOSYS | EOPNOTSUPP if self.is_empty() => EAGAIN,
             // SAFETY: the caller's promise.
-            ENOSYS | EOPNOTSUPP => unsafe { self.vectored(nr::READV, v) },
+            ENOSYS | EOPNOTSUPP => unsafe { self.read_aside(me, v) },
             got => got,
         }
+    }
+    /// The same by a pipe of this process: an outsider may take the bytes that were just seen, and whoever waited for more
+    /// here would keep the readers' side from all others.
+    ///
+    /// LINUX splice(2): with SPLICE_F_NONBLOCK it waits for no bytes, whatever the description says.
+    ///
+    /// # Safety
+    /// As [`Lane::read_now`].
+    unsafe fn read_aside(self, me: &Caller, v: &[Iov]) -> Ret {
+        let takes_all = v.iter().all(|b| (me.access)(b.base, b.len, true));
+        if let Some(mut side) = takes_all.then(|| Side::new(self.size())).flatten() {
+            side.take(self.fd, v.iter().map(|b| b.len).sum());
+            if side.held() > 0 {
+                let (at, n) = (v.as_ptr() as usize, v.len());
+                // SAFETY: the caller's promise.
+                return unsafe { call3(nr::READV, side.outlet(), at, n) };
+            }
+            if self.is_empty() {
+                return EAGAIN;
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.vectored(nr::READV, v) }
     }
     /// readv(2): one call takes what there is, under the pipe's own lock.
     ///

@@ -6,6 +6,7 @@
 //! ```
 //! Invariant: no byte is copied twice or lost unless this process is killed in those microseconds, or an outsider that is
 //! awake writes just then (docs/fifo.md says what he may find).
+//! A side pipe also brings a reader what an outsider might take first (lane.rs, `read_aside`).
 //! Not here: whether there are any (handback.rs).
 use byway_sys::errno::failed;
 use byway_sys::file;
@@ -38,9 +39,20 @@ impl Side {
         self.held += n;
     }
 
-    /// Takes everything that the pipe `fd` holds.
-    pub fn take(&mut self, fd: usize) {
-        while let k @ 1.. = splice(fd, self.inlet(), 1 << 30) {
+    /// Where to read from it.
+    pub fn outlet(&self) -> usize {
+        self.ends[0] as usize
+    }
+    /// How much it holds.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Takes up to `most` bytes of what the pipe `fd` holds.
+    pub fn take(&mut self, fd: usize, most: usize) {
+        let mut left = most;
+        while let k @ 1.. = splice(fd, self.inlet(), left) {
+            left -= k;
             self.held += k;
         }
     }
@@ -48,7 +60,7 @@ impl Side {
     pub fn put(&mut self, fd: usize, n: usize, mut more: impl FnMut(usize) -> bool) -> bool {
         let mut left = n.min(self.held);
         while left > 0 {
-            let k = splice(self.ends[0] as usize, fd, left);
+            let k = splice(self.outlet(), fd, left);
             left -= k;
             self.held -= k;
             if k == 0 && !more(left) {
@@ -61,8 +73,8 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        file::close(self.ends[0] as usize);
-        file::close(self.ends[1] as usize);
+        file::close(self.outlet());
+        file::close(self.inlet());
     }
 }
 

@@ -494,7 +494,7 @@ pub fn drain(
     let mut v = [Iov { base: 0, len: 0 }; VECTORS];
     let n = at.take_vectors(want, &mut v);
     // SAFETY: the kernel checks the caller's addresses itself.
-    let got = unsafe { ch.lane(fd).read_now(&v[..n]) };
+    let got = unsafe { ch.lane(fd).read_now(me, &v[..n]) };
     let is_over = matches!(got, 0 | ECONNRESET) && ch.is_tcp();
     let out = if is_over && tcp::is_cut(ch, fd) {
         Drained::Cut(got)

@@ -302,7 +302,7 @@ fn refills(ch: &Channel, lane: Lane, ring: Ring, r: u64, n: usize) -> bool {
         let (base, len) = (part.as_mut_ptr() as usize, part.len());
         loop {
             // SAFETY: a buffer of ours.
-            match unsafe { lane.read_now(&[Iov { base, len }]) } {
+            match unsafe { lane.receive_now(&[Iov { base, len }]) } {
                 k @ 1.. => {
                     let len = k as usize;
                     // SAFETY: as above.
