@@ -116,6 +116,7 @@ static void reads(struct end *e) {
 static void polls(struct end *unused) {
     static const short wanted[] = {POLLIN, POLLIN, POLLOUT, POLLIN | POLLOUT, POLLIN | POLLRDHUP, 0};
     struct pollfd p[4];
+    struct end *of[4];
     struct timespec t = {0, 0};
     int n = 1 + draw(4), now = draw(3) == 0, how = draw(2);
     (void)unused;
@@ -124,8 +125,9 @@ static void polls(struct end *unused) {
         if (e->kind == SET || is_unsure(e->in) || is_unsure(e->out)) return;
         if (!now && (!claims(e->in, 0) || !claims(e->out, 1))) return;
         p[i] = (struct pollfd){e->fd, ONE_OF(wanted), 77};
-        says(e, "%x", p[i].events);
+        of[i] = e;
     }
+    for (int i = 0; i < n; i++) says(of[i], "%x", p[i].events);
     says(0, "poll %d: %ld", now, CALL(how ? poll(p, n, now ? 0 : -1) : ppoll(p, n, now ? &t : 0, 0)));
     for (int i = 0; i < n; i++) says(0, "%x", p[i].revents);
 }
