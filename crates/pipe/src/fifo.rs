@@ -8,7 +8,7 @@ use crate::channel::{Channel, FIFO_SIZE, Holders, PIPE_BUF};
 use crate::copy::{Buffers, Iov};
 use crate::handback::{MOVING, closed, hand_back, intend};
 use crate::lane::{Lane, pour, runs};
-use crate::outsider::Side;
+use crate::outsider::{self, Side};
 use crate::reason::Reason;
 use crate::ring::{RING_MOST, Ring};
 use crate::word::{Head, Tail};
@@ -160,7 +160,7 @@ pub(crate) fn weave(
     pour(ring, r, n, ours.inlet(), |_| false);
     ours.filled(n);
     let more = |left| more_room(me, ch, lane, left);
-    theirs.take(lane.number(), 1 << 30);
+    theirs.take(lane.number(), outsider::ALL);
     lane.resize((n + size + 65536).next_power_of_two());
     // False: nobody has the FIFO any more, and nobody wants the rest.
     let fd = lane.number();

@@ -12,6 +12,9 @@ use byway_sys::errno::failed;
 use byway_sys::file;
 use byway_sys::syscall::{call3, call6, nr};
 
+/// More than any pipe holds.
+pub const ALL: usize = 1 << 30;
+
 /// A pipe of this process alone.
 pub struct Side {
     ends: [i32; 2],

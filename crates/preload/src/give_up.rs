@@ -53,10 +53,8 @@ pub fn suspends(f: &mut Frame, args: &[usize], why: Reason) -> u32 {
 
 /// After that call.
 pub fn resumes(f: &mut Frame) -> u32 {
-    if matches!(f.nr, nr::RECVFROM | nr::RECVMSG)
-        && let Some(me) = io::me()
-    {
-        f.result = message::or_reset(&me, f.args[0], f.result);
+    if matches!(f.nr, nr::RECVFROM | nr::RECVMSG) {
+        f.result = message::or_reset(f.args[0], f.result);
     }
     if io::is_made_here(f) {
         f.iov[..f.vectors].iter().for_each(|v| exec::resume(v.base));

@@ -215,7 +215,7 @@ fn starts(f: &mut Frame, i: usize, writes: bool) -> u32 {
     forget_quiet(f.fd, writes, ch);
     if ch.is_kernels() {
         if !writes && socket::is_reset_kept(ch) {
-            return message::tells_reset(f, &me);
+            return message::tells_reset(f);
         }
         let plain = fdtable::leave(f.fd, i);
         if plain || !writes {
@@ -531,7 +531,7 @@ fn goes_on(f: &mut Frame) -> u32 {
         READ => {
             finish_read(f, &me, ch, ret);
             if ret <= 0 && ch.is_socket() {
-                return finished(f, message::or_reset(&me, f.fd, ret));
+                return finished(f, message::or_reset(f.fd, ret));
             }
             if ret > 0 && (ret as usize) < f.want && may_go_on(f, ch, ret as usize) {
                 f.done = ret as usize;

@@ -140,7 +140,7 @@ fn peek(f: &mut Frame, i: usize) -> Option<u32> {
         f.result = unsafe { call6(f.nr, fd, at, b, c, d, e) };
         // The end of the stream comes behind what the ring has by now.
         if f.result > 0 || peek::is_empty(ch) {
-            f.result = or_reset(&me, fd, f.result);
+            f.result = or_reset(fd, f.result);
             return Some(DONE);
         }
     }
@@ -346,21 +346,22 @@ pub fn is_reset(me: &Caller, fd: usize, told: bool) -> bool {
 }
 
 /// What a receive from `fd` says of which the kernel has `said` this: of a reset the kernel may know nothing.
-pub fn or_reset(me: &Caller, fd: usize, said: Ret) -> Ret {
+pub fn or_reset(fd: usize, said: Ret) -> Ret {
+    let is_reset = || io::me().is_some_and(|me| is_reset(&me, fd, true));
     match said {
         // It may have told of it already, for bytes of the lane.
-        0 | ECONNRESET if is_reset(me, fd, true) => ECONNRESET,
+        0 | ECONNRESET if is_reset() => ECONNRESET,
         _ => said,
     }
 }
 
 /// A read of a connection that was reset: the call that met this had bytes, and so the kernel does not tell it any more. None
 /// waits there.
-pub fn tells_reset(f: &mut Frame, me: &Caller) -> u32 {
+pub fn tells_reset(f: &mut Frame) -> u32 {
     let [a, b, c, d, e, g] = f.args;
     // SAFETY: the caller's own call.
     let said = unsafe { call6(f.nr, a, b, c, d, e, g) };
-    f.result = or_reset(me, f.fd, said);
+    f.result = or_reset(f.fd, said);
     DONE
 }
 

@@ -199,9 +199,7 @@ pub fn has_read(f: &mut Frame) -> u32 {
         leaves(f.chan);
     }
     // It may have been matched since, and what it wrote lie unread in a ring.
-    if let Some(me) = io::me() {
-        f.result = message::or_reset(&me, f.args[0], f.result);
-    }
+    f.result = message::or_reset(f.args[0], f.result);
     DONE
 }
 

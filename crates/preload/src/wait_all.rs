@@ -223,7 +223,7 @@ fn came(f: &mut Frame, me: &Caller, ch: &Channel, ret: Ret) -> u32 {
 /// The stream's end, or an error, `said`, behind what there is.
 fn ends(f: &mut Frame, me: &Caller, ch: &Channel, said: Ret) -> u32 {
     if f.done == 0 {
-        return ended(f, message::or_reset(me, f.fd, said));
+        return ended(f, message::or_reset(f.fd, said));
     }
     match said {
         // It came after the last look (`is_cut`): the next read tells.
