@@ -93,34 +93,41 @@ pub(crate) fn opened(me: &Caller, ch: &Channel, fd: usize, want: usize) -> bool 
 }
 
 /// Waits a little where the lane has more than a ring may begin behind: a writer that is faster than its reader keeps it
-/// full. The reader has enough meanwhile. False: it takes nothing. A writer that may not sleep does not wait, for it has
+/// full. The reader has enough meanwhile. False: it takes too little. A writer that may not sleep does not wait, for it has
 /// others to serve: what the lane has is looked at again (`settled`).
 pub(crate) fn is_drained(me: &Caller, ch: &Channel, fd: usize) -> bool {
-    const TURNS: u32 = 32;
+    /// In which a reader that waits for a CPU takes something.
+    const TURNS: usize = 32;
+    /// In which it takes all.
+    const MOST_TURNS: usize = 128;
     const TURN_US: u64 = 50;
     // First: what TCP has is dear to ask for.
     if !wait::may_sleep(me, fd) {
         return true;
     }
     let queued = || match ch.is_tcp() {
-        true => tcp::in_lane(fd).map_or(u32::MAX, |(held, _)| held) as usize,
-        false => socket::unread(fd),
+        true => tcp::in_lane(fd).map(|(held, _)| held as usize),
+        false => Some(socket::unread(fd)),
     };
     let most = match ch.is_tcp() {
         true => TCP_CHUNK as usize,
         false => socket::send_buffer(fd) / FULL,
     };
-    let mut before = queued();
-    if before <= most {
-        return true;
-    }
-    for _ in 0..TURNS {
-        process::nap(TURN_US);
-        match queued() {
-            now if now <= most => return true,
-            now if now >= before => return false,
-            now => before = now,
+    let Some(first) = queued() else {
+        return false;
+    };
+    let mut now = first;
+    for turn in 1..=MOST_TURNS {
+        if now <= most {
+            return true;
         }
+        // As fast as until now, in so many turns.
+        let taken = first.saturating_sub(now);
+        if turn > TURNS && taken * MOST_TURNS < (first - most) * turn {
+            return false;
+        }
+        process::nap(TURN_US);
+        now = queued().unwrap_or(first);
     }
     false
 }
