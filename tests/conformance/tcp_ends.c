@@ -146,5 +146,39 @@ static void from_the_dead(int buffer) {
 static void much_of_the_dead(void) { from_the_dead(0); }
 /* Of which most has not come yet, nor the end. */
 static void late_from_the_dead(void) { from_the_dead(4096); }
+/* LINUX tcp_poll: a reset is told by each poll that waits: by those that sleep, and by those that come later. */
+static long polls(long what) { return events(here->fd, what, -1); }
+static long in_a_set(long how) {
+    struct epoll_event v = {.events = EPOLLIN | how};
+    int e = epoll_create1(0);
+    IS(epoll_ctl(e, EPOLL_CTL_ADD, here->fd, &v), 0);
+    IS(epoll_wait(e, &v, 1, -1), 1);
+    close(e);
+    return v.events;
+}
+static void waits_tell_a_reset(void) {
+    static const int ways[] = {CLOSE, KILL, EXIT, LINGER};
+    static const short asked[] = {POLLIN, POLLRDHUP, POLLIN | POLLRDHUP};
+    enum { RESET = POLLHUP | POLLERR };
+    for (int i = 0; i < 4; i++) {
+        meet();
+        for (int k = 0; k < 3; k++) falls_asleep(k, polls, asked[k]);
+        falls_asleep(3, in_a_set, 0);
+        falls_asleep(4, in_a_set, EPOLLET);
+        sends(3);
+        UNTIL(tell(finds, 0) == 3);
+        for (int k = 0; k < 5; k++) still_asleep(k);
+        ends(ways[i]);
+        for (int k = 0; k < 5; k++) IS(wakes(k), (k < 3 ? asked[k] : EPOLLIN) | RESET);
+        for (int k = 0; k < 3; k++) {
+            IS(polls(asked[k]), asked[k] | RESET);
+            IS(events(here->fd, asked[k], 0), asked[k] | RESET);
+        }
+        FAILS(look(), ECONNRESET);
+        IS(polls(POLLIN), POLLIN | POLLHUP);
+        close(here->fd);
+        kill_peer();
+    }
+}
 UNIX_MAIN(T(shuts_writing), T(shuts_both), T(closes_it), T(is_killed), T(exits_), T(lingers_not), T(is_cut), T(much_of_the_dead),
-          T(late_from_the_dead), T(resets_a_writer))
+          T(late_from_the_dead), T(resets_a_writer), T(waits_tell_a_reset))

@@ -360,6 +360,33 @@ static void readers_wake(void) {
         kill_peer();
     }
 }
+/* LINUX unix_poll: a reset is told by each poll that waits, whatever it asks for: by those that sleep, and by those that come later. */
+static void waits_tell_a_reset(void) {
+    static const int ways[] = {CLOSE, KILL, DUP2, EXIT};
+    static const short asked[] = {POLLIN, 0, POLLRDHUP, POLLIN | POLLRDHUP};
+    enum { RESET = POLLHUP | POLLERR };
+    for (int i = 0; i < 4; i++) {
+        meet();
+        for (int k = 0; k < 4; k++) falls_asleep(k, polls, asked[k]);
+        falls_asleep(4, edge, EPOLLIN);
+        sends(3);
+        for (int k = 0; k < 5; k++) still_asleep(k);
+        ends(ways[i]);
+        for (int k = 0; k < 4; k++) IS(wakes(k), asked[k] | RESET);
+        IS(wakes(4), EPOLLIN | RESET);
+        for (int k = 0; k < 4; k++) {
+            struct pollfd p = {.fd = here->fd, .events = asked[k]};
+            IS(polls(asked[k]), asked[k] | RESET);
+            IS(events(here->fd, asked[k], 0), asked[k] | RESET);
+            IS(ppoll(&p, 1, 0, 0), 1);
+            IS(p.revents, asked[k] | RESET);
+        }
+        FAILS(look(), ECONNRESET);
+        IS(polls(0), POLLHUP);
+        close(here->fd);
+        kill_peer();
+    }
+}
 static void own_shut_rd_wakes(void) {
     meet();
     falls_asleep(0, reads, 0);
@@ -462,5 +489,5 @@ static void sigpipe(void) {
 UNIX_MAIN(T(peer_shuts_writing), T(peer_shuts_reading), T(peer_shuts_both), T(peer_closes), T(peer_ends), T(peer_is_killed),
           T(peeks_at_a_reset), T(peer_lingers), T(peer_dups_over), T(error_is_told_once), T(part_read_is_unread), T(peeked_is_unread),
           T(own_shut_rd), T(own_shut_wr), T(bytes_before_the_end), T(half_closed_goes_on), T(last_holder), T(last_number),
-          T(shutdown_is_for_all), T(readers_wake), T(own_shut_rd_wakes), T(shut_rd_wakes_no_reader), T(writers_wake),
+          T(shutdown_is_for_all), T(readers_wake), T(waits_tell_a_reset), T(own_shut_rd_wakes), T(shut_rd_wakes_no_reader), T(writers_wake),
           T(part_of_a_write), T(own_shut_wr_wakes), T(sigpipe))

@@ -9,7 +9,7 @@ use byway_mem::domain::Domain;
 use byway_mem::layout::CHANNELS_MOST;
 use byway_mem::registry;
 use byway_pipe::channel::Channel;
-use byway_pipe::peer;
+use byway_pipe::{peer, socket};
 use byway_sys::file::{self, Ident};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -423,7 +423,8 @@ pub fn leave(fd: usize, i: usize) -> bool {
             let ch = attach::domain().and_then(|d| Channel::at(d, i));
             ch.is_some_and(|ch| match end.unmatched() {
                 Some(_) => peer::is_kernels(ch),
-                None => ch.is_kernels() && !ch.is_fifo(),
+                // A reset is not told by the kernel.
+                None => ch.is_kernels() && !ch.is_fifo() && !socket::is_reset_kept(ch),
             })
         };
         end.slots().any(|s| s == i) && end.slots().all(for_good)

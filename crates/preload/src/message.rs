@@ -40,6 +40,10 @@ pub fn uses() {
     USED.store(true, Relaxed);
 }
 
+pub fn is_used() -> bool {
+    USED.load(Relaxed)
+}
+
 /// socketpair(2): a connection among participants comes into being.
 pub fn pairs(f: &mut Frame) -> u32 {
     let [family, kind, protocol, at, ..] = f.args;
@@ -428,7 +432,7 @@ fn asks_set(f: &mut Frame, has_another: fn(&Channel) -> bool, says: i32) -> u32 
 
 /// Hands back every socket of this process for good.
 pub fn gives_up_all(vfork: bool) {
-    if USED.load(Relaxed) {
+    if is_used() {
         file::each_fd(|fd| {
             let end = fdtable::ask_kernel(fd);
             if end.is_some_and(|e| e.is_socket) {
@@ -446,7 +450,7 @@ pub fn closes(fd: usize) {
         udp::closes(fd);
         ends
     };
-    if USED.load(Relaxed)
+    if is_used()
         && let Some(end) = fdtable::known_endpoint(fd).filter(|e| e.is_socket)
         && let Some(me) = io::me()
     {
@@ -466,7 +470,7 @@ pub fn closes_all(first: usize, last: usize) {
             closes(fd);
         }
     });
-    if USED.load(Relaxed) {
+    if is_used() {
         (first..=last.min(fdtable::FDS - 1))
             .filter(|fd| fdtable::is_carried(*fd))
             .for_each(closes);

@@ -229,10 +229,12 @@ fn bits(me: &Caller, ch: &Channel, fd: usize, events: i16) -> Option<i16> {
     Some(bits)
 }
 
+/// Bytes of a struct pollfd.
+const POLLFD: usize = 8;
+
 /// The `n` structs pollfd at `list`.
 fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
-    const SIZE: usize = 8;
-    if n > fdtable::FDS || !access::allowed(list, n * SIZE, true) {
+    if n > fdtable::FDS || !access::allowed(list, n * POLLFD, true) {
         return None;
     }
     // SAFETY: asked for; struct pollfd is fd, events, revents.
@@ -284,6 +286,27 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
     match ready {
         0 => waits.nothing(),
         n => Some(n),
+    }
+}
+
+/// After poll(2) by the kernel: the resets that it knows nothing of are told as well.
+pub fn tells_resets(f: &Frame) {
+    let [list, n, ..] = f.args;
+    let is_poll = matches!(f.nr, nr::POLL | nr::PPOLL);
+    if !is_poll || f.result <= 0 || !message::is_used() || !access::allowed(list, n * POLLFD, true)
+    {
+        return;
+    }
+    let Some(me) = io::me() else { return };
+    for k in 0..n {
+        let entry = (list + k * POLLFD) as *mut (i32, i16, i16);
+        // SAFETY: asked for; struct pollfd is fd, events, revents.
+        let (fd, events, shown) = unsafe { entry.read_unaligned() };
+        let now = shown | message::reset_bits(&me, fd as usize, shown);
+        if now != shown {
+            // SAFETY: the list may be written.
+            unsafe { entry.write_unaligned((fd, events, now)) };
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! arms none: its pipes are handed back for good (ADR 48).
 //! Not here: calls that need not wait (ready.rs).
 use crate::entry::{DONE, Frame, RUN};
-use crate::{asked, fdtable, io, ready, sets, udp, unmatched};
+use crate::{asked, fdtable, io, message, ready, sets, udp, unmatched};
 use byway_mem::layout::CHANNELS_MOST;
 use byway_pipe::channel::Channel;
 use byway_pipe::copy::{Iov, VECTORS};
@@ -52,7 +52,7 @@ pub enum Begun {
 pub fn begin(f: &mut Frame) -> Begun {
     match ready::waits(f) {
         Some(true) => {}
-        Some(false) if names_none(f) => return Begun::Waits(RUN),
+        Some(false) if names_none(f) => return Begun::Waits(kernels(f)),
         Some(false) => return Begun::Ready,
         None => return Begun::No,
     }
@@ -91,13 +91,22 @@ pub fn begin(f: &mut Frame) -> Begun {
             }
             return Begun::Waits(io::own(f, SLEEP));
         }
-        Begun::Waits(_) if known => return begun,
+        Begun::Waits(_) if known => return Begun::Waits(kernels(f)),
         _ => list.disarm(),
     }
     match known {
         true => begun,
         false => Begun::No,
     }
+}
+
+/// The answer to the entry code where nothing is armed: the call is the kernel's, but for what `ready::tells_resets` adds.
+fn kernels(f: &mut Frame) -> u32 {
+    if !message::is_used() {
+        return RUN;
+    }
+    (f.vectors, f.done) = (0, 0);
+    io::own(f, SLEEP)
 }
 
 /// After the caller's own call.
@@ -116,6 +125,7 @@ pub fn end(f: &mut Frame) -> u32 {
         has_cold: false,
     }
     .disarm();
+    ready::tells_resets(f);
     DONE
 }
 
