@@ -35,14 +35,14 @@ if [ -n "${ONLY-}" ]; then
   for name in $ONLY; do run "$name under $*" "$@" "$out/$name"; done
   finish " under $*"
 fi
-for name in static_cat fifo_static; do
+for name in static_cat static_exec fifo_static; do
   rm -f "$out/$name"
   cc -O2 -Wall -static -o "$out/$name" tests/conformance/$name.c 2>/dev/null || echo "skipped: no static libc, the cases with $name are left out"
 done
 cargo build --quiet --profile unwind --package byway-fifo-tests & rust=$!
 names=
 for c in tests/conformance/*.c; do
-  name=$(basename "$c" .c); case $name in static_cat | fifo_static) continue ;; esac
+  name=$(basename "$c" .c); case $name in static_cat | static_exec | fifo_static) continue ;; esac
   cc -O2 -Wall -pthread -o "$out/$name" "$c" || { wait; exit 1; }
   names="$names $name"
 done

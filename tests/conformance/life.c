@@ -3,6 +3,7 @@
 #include "check.h"
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 /* LINUX: pipe(7), execve(2): descriptors survive fork and exec; unread bytes stay in the pipe. */
 extern char **environ;
 static int O[2], P[2];
@@ -107,6 +108,54 @@ static char *static_cat(void) {
 static void st(int how) {
     char *e = static_cat();
     if (e) run(e, how);
+}
+static int unread(int fd) {
+    int n = -1;
+    ioctl(fd, FIONREAD, &n);
+    return n;
+}
+/* A program without the library inside forks, and then execs cat: both write to the pipe. */
+static void exec_by_another_image(void) {
+    const char *e = neighbour("static_exec");
+    int go[2];
+    char b[216], c = 0, number[12];
+    if (!e) return;
+    mkpipe(P);
+    mkpipe(O);
+    CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, go), "socketpair failed");
+    pid_t p = child();
+    if (!p) {
+        dup2(P[0], 0);
+        dup2(O[1], 1);
+        cl();
+        close(go[0]);
+        snprintf(number, sizeof number, "%d", go[1]);
+        execl(e, "static_exec", number, "/bin/cat", (char *)0);
+        _exit(9);
+    }
+    close(P[0]);
+    close(O[1]);
+    close(go[1]);
+    for (int i = 0; i < 100; i++) {
+        put(P[1], 4000, 4000 * i);
+        get(O[0], 4000, 4000 * i);
+    }
+    for (int i = 0; i < 10; i++) {
+        put(P[1], 100, 0);
+        UNTIL(unread(O[0]) == 100);
+        IS(write(go[0], &c, 1), 1);
+        IS(read(go[0], &c, 1), 1);
+        put(P[1], 100, 100);
+        UNTIL(unread(O[0]) == 208);
+        get(O[0], 100, 0);
+        IS(read_n(O[0], b, 8), 8);
+        CHECK(!memcmp(b, "outside!", 8), "what another image wrote must come in its turn: %.8s", b);
+        get(O[0], 100, 100);
+    }
+    close(P[1]);
+    close(go[0]);
+    AT_EOF(O[0]);
+    REAP0(p);
 }
 static void static_reader_and_writer(void) { st(0); }
 static void static_by_spawn(void) { st(2); }
@@ -331,7 +380,7 @@ static void holds_undumpable(void) {
 }
 static void undumpable_holder(void) { held_by(holds_undumpable); }
 MAIN(T(both_sides_write), T(exec_cat_with_unread_bytes), T(exec_cat_without_environment), T(exec_of_high_numbers), T(vfork_cat),
-     T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(threads_share), T(stopped_reader),
+     T(posix_spawn_cat), T(static_reader_and_writer), T(static_by_spawn), T(exec_by_another_image), T(threads_share), T(stopped_reader),
      T(stopped_writer), T(exec_by_a_second_thread),
      T(first_thread_ended_writer), T(first_thread_ended_reader), T(first_thread_ended_exec),
      T(first_thread_ended_holder), T(undumpable_holder))

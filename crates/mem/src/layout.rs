@@ -26,7 +26,7 @@ use byway_sys::sync;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BYWAYDOM");
-pub const VERSION: u32 = 35;
+pub const VERSION: u32 = 36;
 /// Channel slots that every domain has, and the most that one can have.
 pub const CHANNELS: usize = 1024;
 pub const CHANNELS_MOST: usize = 8192;
@@ -418,7 +418,8 @@ pub struct ExecRecord {
     pub pid: AtomicU32,
     pub count: AtomicU32,
     pub channels: [core::sync::atomic::AtomicU16; EXEC_CHANNELS],
-    pub _pad: [u8; 8],
+    /// A number of the path that the exec named.
+    pub image: AtomicU64,
 }
 
 /// Programs of one name that took no part, or resigned, for one reason (departures.rs).

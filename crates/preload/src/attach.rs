@@ -144,7 +144,7 @@ extern "C" fn start(_argc: i32, argv: *const *const u8, envp: *const *const u8) 
         }
         io::KEEPS.store(byway_sys::barrier::register(), Relaxed);
         ACTIVE.store(true, Relaxed);
-        exec::enter_image();
+        exec::enter_image(Some(objects::CALLED.load(Relaxed) as usize));
         io::look();
     }
 }

@@ -451,11 +451,11 @@ fn execs(f: &mut Frame) -> u32 {
         f.result = ENOENT;
         return DONE;
     }
-    let takes_pipes = !attach::active() || exec::leave_image();
     let (dir, path, envp) = match f.nr {
         nr::EXECVE => (AT_FDCWD, 0, 2),
         _ => (f.args[0], 1, 3),
     };
+    let takes_pipes = !attach::active() || exec::leave_image(f.args[path]);
     let copy = environment::bare(dir, f.args[path], f.args[envp], takes_pipes);
     let then = same(f, EXEC);
     if let Some(copy) = copy {

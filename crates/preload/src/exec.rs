@@ -5,8 +5,8 @@
 //! Not here: reading ELF files, environments.
 use crate::fdtable::Endpoint;
 use crate::{
-    attach, cold, destinations, family, fdtable, io, message, pins, sets, tls, udp, unmatched,
-    uring,
+    attach, cold, destinations, family, fdtable, io, message, pins, programs, sets, tls, udp,
+    unmatched, uring,
 };
 use byway_mem::layout::{EXEC_CHANNELS, EXECS, ExecRecord};
 use byway_mem::{participants, registry};
@@ -43,10 +43,21 @@ fn record(pid: u32, create: bool) -> Option<&'static ExecRecord> {
     None
 }
 
+/// A number of the image that is started by the path at `path`. Of one below a descriptor none is the kernel's own (fexecve): such
+/// an image counts as another.
+///
+/// LINUX getauxval(3), AT_EXECFN: the path that execve(2) was called with, of a script too.
+fn image(path: usize) -> u64 {
+    let path = programs::string(path).unwrap_or_default();
+    path.iter().fold(0xcbf2_9ce4_8422_2325, |h, c| {
+        (h ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
 /// Before execve(2): every surviving pipe goes to the kernel and waits for the new image. Whether that may have one that is
 /// carried.
 #[inline(never)]
-pub fn leave_image() -> bool {
+pub fn leave_image(path: usize) -> bool {
     let Some(d) = attach::domain() else {
         return true;
     };
@@ -70,6 +81,7 @@ pub fn leave_image() -> bool {
     let slot = record(pid, true);
     if let Some(r) = slot {
         r.count.store(0, Relaxed);
+        r.image.store(image(path), Relaxed);
     }
     let survives = |fd| file::fcntl(fd, file::F_GETFD, 0) & 1 == 0;
     let mut takes = false;
@@ -175,22 +187,23 @@ pub fn enter_child() {
 pub fn stay_in_image() {
     // Not a vfork child: what it does goes past its parent's table.
     if io::me_or_vfork_child().is_some_and(|me| me.rseq) {
-        enter_image();
+        enter_image(None);
     } else {
-        take_back();
+        take_back(None);
     }
 }
 
-/// The new image attached.
-pub fn enter_image() {
+/// The image that was started by the path at `path` attached; `None`: the old one goes on.
+pub fn enter_image(path: Option<usize>) {
     if let Some(d) = attach::domain() {
         participants::join(&d, process::getpid());
-        take_back();
+        take_back(path);
     }
 }
 
-/// The pipes that this process has left for its new image may be carried again.
-fn take_back() {
+/// The pipes that this process has left for its new image may be carried again. Not where another image came in between: it took
+/// no part, and a process that it started may have them.
+fn take_back(path: Option<usize>) {
     if !attach::domain().is_some_and(|d| registry::had_any(&d)) {
         return;
     }
@@ -198,8 +211,10 @@ fn take_back() {
         return;
     };
     let n = (r.count.load(Relaxed) as usize).min(EXEC_CHANNELS);
-    for c in &r.channels[..n] {
-        resume(c.load(Relaxed) as usize);
+    if path.is_none_or(|p| image(p) == r.image.load(Relaxed)) {
+        for c in &r.channels[..n] {
+            resume(c.load(Relaxed) as usize);
+        }
     }
     r.count.store(0, Relaxed);
     r.pid.store(0, Relaxed);

@@ -73,7 +73,7 @@ fn ended(s: &[u8]) -> &[u8] {
 }
 
 /// The C string at `p`, if it can be read.
-fn string(p: usize) -> Option<&'static [u8]> {
+pub fn string(p: usize) -> Option<&'static [u8]> {
     const PAGE: usize = 4096;
     for n in 0..LONGEST {
         let at = p.checked_add(n)?;
