@@ -1,9 +1,12 @@
 /* Makes calls drawn from a seed in several processes and threads that share pipes, FIFOs, sockets and epoll sets, and prints each
- * with its answer. alike.sh runs it twice, once plain and once carried, and compares what it has printed. together SEED [CALLS]
- * 400 calls Some processes exec it anew, and some its static copy, together.static, which takes no part. Some are killed, or get
- * a signal. Invariant: one thread has the turn, until its call has returned or sleeps in the kernel. Of two that sleep neither
- * waits for what the other does. So the kernel's answers are the same at each run. Does not check: two readers or two writers
- * that sleep at once, datagrams, edges of epoll, times. */
+ * with its answer. alike.sh runs it twice, once plain and once carried, and compares what it has printed.
+ *
+ *   together SEED [CALLS]        400 calls
+ *
+ * Some processes exec it anew, and some its static copy, together.static, which takes no part. Some are killed, or get a signal.
+ * Invariant: one thread has the turn, until its call has returned or sleeps in the kernel. Of two that sleep neither waits for what
+ * the other does. So the kernel's answers are the same at each run.
+ * Does not check: two readers or two writers that sleep at once, datagrams that are refused or of two senders, edges of epoll. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,6 +16,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,19 +54,42 @@ static int living(void) {
     for (int i = 0; i < all->n_workers; i++) n += all->workers[i].is_alive;
     return n;
 }
+static void begins(struct worker *w) { all->tables[w->tab].pid = getpid(); }
+/* What a process has after an exec. */
+static void keeps(struct table *t) {
+    int n = 0;
+    for (int i = 0; i < t->n; i++)
+        if (!t->ends[i].is_cloexec) t->ends[n++] = t->ends[i];
+    t->n = n;
+}
+/* The program again, or its static copy, as worker w. */
+static struct image {
+    char area[16], number[16], path[300];
+    char *args[5];
+} *image_of(struct worker *w, const char *how, int is_static) {
+    static __thread struct image i;
+    snprintf(i.area, sizeof i.area, "%d", AREA);
+    snprintf(i.number, sizeof i.number, "%d", (int)(w - all->workers));
+    snprintf(i.path, sizeof i.path, "%s%s", program, is_static ? ".static" : "");
+    i.args[0] = (char *)program, i.args[1] = (char *)how, i.args[2] = i.area, i.args[3] = i.number, i.args[4] = 0;
+    return &i;
+}
 static void forks(struct end *unused) {
+    int how = draw(4);
+    pid_t p;
     (void)unused;
     if (living() >= BUSY || all->n_workers == WORKERS || all->n_tables == TABLES || draw(2)) return;
     int t = all->n_tables++;
     struct worker *w = next(t);
-    says(0, "forks %d", (int)(w - all->workers));
+    says(0, "%s %d", how < 2 ? "forks" : "spawns", (int)(w - all->workers));
     all->tables[t] = *table();
-    pid_t p = fork();
-    if (p < 0) dies("fork");
-    if (!p) {
-        all->tables[t].pid = getpid();
-        works(w);
+    if (how < 2 && !(p = fork())) begins(w), works(w);
+    if (how > 1) {
+        struct image *i = image_of(w, "spawned", how == 3);
+        keeps(&all->tables[t]);
+        p = posix_spawn(&p, i->path, 0, 0, i->args, environ) ? -1 : p;
     }
+    if (p < 0) dies("fork");
     while (!__atomic_load_n(&w->tid, __ATOMIC_SEQ_CST)) usleep(50);
 }
 static void starts_a_thread(struct end *unused) {
@@ -92,22 +119,16 @@ static int polls_sleep(void) {
     return n;
 }
 static void executes(struct end *unused) {
-    int is_static = draw(2), n = 0;
-    char area[16], number[16], path[300];
-    struct table *t = table();
+    int is_static = draw(2);
     (void)unused;
     if (draw(3)) return;
     if (polls_sleep() || (me == all->workers && is_static) || (me != all->workers && !me->tab)) return;
     says(0, "exec %d", is_static);
-    for (int i = 0; i < t->n; i++)
-        if (!t->ends[i].is_cloexec) t->ends[n++] = t->ends[i];
-    t->n = n;
+    struct image *i = image_of(me, "resume", is_static);
+    keeps(table());
     others_end(me->tab, me);
-    snprintf(area, sizeof area, "%d", AREA);
-    snprintf(number, sizeof number, "%d", (int)(me - all->workers));
-    snprintf(path, sizeof path, "%s%s", program, is_static ? ".static" : "");
     me->tid = 0;
-    execl(path, program, "resume", area, number, NULL);
+    execv(i->path, i->args);
     dies("exec");
 }
 static void passes(struct end *e) {
@@ -138,10 +159,10 @@ static void comes(void) {
 static const struct {
     void (*makes)(struct end *);
     int weight;
-} calls[] = {{writes, 24},        {writes_much, 2},     {reads, 22},   {reads_exactly, 6}, {polls, 4},   {selects, 2},
-             {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},  {asks, 3},          {blocks, 2},  {duplicates, 2},
-             {opens_again, 3},    {closes, 6},          {shuts, 1},    {connects, 3},      {accepts, 3}, {makes, 3},
-             {forks, 2},          {starts_a_thread, 2}, {executes, 2}, {passes, 2}};
+} calls[] = {{writes, 24},    {writes_much, 2},    {reads, 22},          {reads_exactly, 6}, {reads_in_time, 2}, {polls, 4},
+             {selects, 2},    {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},       {asks, 3},          {blocks, 2},
+             {duplicates, 2}, {opens_again, 3},    {closes, 6},          {shuts, 1},         {connects, 3},      {accepts, 3},
+             {makes, 3},      {forks, 2},          {starts_a_thread, 2}, {executes, 2},      {passes, 2}};
 static void handles(int unused) {
     (void)unused;
     if (me) me->handled++;
@@ -312,10 +333,11 @@ int main(int n, char **a) {
     signal(SIGPIPE, SIG_IGN);
     sigaction(SIGUSR1, &now, 0);
     sigaction(SIGUSR2, &again, 0);
-    if (!strcmp(a[1], "resume")) {
+    if (n == 4) {
         shares(atoi(a[2]));
         struct worker *w = &all->workers[atoi(a[3])];
-        w->turn = 2;
+        if (!strcmp(a[1], "resume")) w->turn = 2;
+        begins(w);
         works(w);
     }
     /* Whose parent is killed is ours. */
@@ -330,10 +352,7 @@ int main(int n, char **a) {
     seeds(strtoul(a[1], 0, 0));
     all->n_tables = 1;
     struct worker *w = next(0);
-    if (!(mine = fork())) {
-        all->tables[0].pid = getpid();
-        works(w);
-    }
+    if (!(mine = fork())) begins(w), works(w);
     while (!__atomic_load_n(&w->tid, __ATOMIC_SEQ_CST)) usleep(50);
     for (all->call = 1; all->call <= most; all->call++) {
         struct worker *who = &all->workers[draw(all->n_workers)];

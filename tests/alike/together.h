@@ -1,17 +1,18 @@
 /* What the processes of together.c share: what is under way in each direction, who has which descriptors, who may sleep for what.
  * Invariant: it changes only in the turn of one thread, and what a call has moved counts when it is told of (together.c,
  * has_ended). Not here: the calls (together_calls.h), whose turn it is (together.c). */
-enum kind { PIPE, FIFO, PAIR, PATH, TCP, LISTENER, SET, KINDS };
-static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "listener", "set"};
+enum kind { PIPE, FIFO, PAIR, PATH, TCP, UDP, LISTENER, SET, KINDS };
+static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "udp", "listener", "set"};
 enum { ENDS = 20, FLOWS = 400, TABLES = 24, WORKERS = 24, BUSY = 5, CLAIMS = 64 };
-enum { LENGTH = 1 << 20, WARM = 200, MOST_BYTES = 12000, MOST_WRITES = 30, LITTLE = 4096 };
+enum { LENGTH = 1 << 20, WARM = 200, MOST_BYTES = 12000, MOST_WRITES = 30, LITTLE = 4096, DATAGRAM = 2000 };
 /* Numbers of their own: a socket by which descriptors go to another process, its other end, what all share. */
 enum { MAIL = 900, AREA = 902 };
-/* What is under way in one direction: bytes, and writes since it was empty. Of those who may sleep for it there is one at most on
- * each side. A big write is more than fits; where one was cut short nobody knows how much is under way. */
+/* What is under way in one direction: bytes, or datagrams, and writes since it was empty. Of those who may sleep for it there is one
+ * at most on each side. A big write is more than fits; where one was cut short nobody knows how much is under way. Datagrams under
+ * way are of one process, one more than its table: those of two may overtake one another. */
 struct flow {
     long bytes, writes;
-    int taken[2], big, is_spoiled;
+    int taken[2], big, is_spoiled, is_shut, by;
 };
 struct end {
     int fd, kind, in, out, is_cloexec;
@@ -114,15 +115,24 @@ static struct flow *out_of(struct end *e) { return e->out < 0 ? 0 : &all->flows[
 static int moves_bytes(struct end *e) { return e->kind < LISTENER; }
 static int has_room(struct end *e, size_t n) {
     struct flow *f = out_of(e);
-    return f && !f->big && !f->is_spoiled && f->bytes + (long)n <= MOST_BYTES && f->writes < MOST_WRITES;
+    if (!f || f->big || f->is_spoiled || f->writes == MOST_WRITES) return 0;
+    /* One that nobody has any more is refused at the next send, or the one behind it. */
+    if (e->kind == UDP) return n <= DATAGRAM && (!f->bytes || f->by == me->tab + 1) && has_reader(e->out);
+    return f->bytes + (long)n <= MOST_BYTES;
 }
 /* What a call has moved counts when it is told of: it may end beside another. */
 static void moved(int flow, long bytes) {
     if (flow < 0 || bytes == 0) return;
     me->moves[me->n_moves].flow = flow, me->moves[me->n_moves++].bytes = bytes;
 }
-static void wrote(struct end *e, long r) { moved(e->out, r > 0 ? r : 0); }
-static void took(struct end *e, long r) { moved(e->in, r > 0 ? -r : 0); }
+static void wrote(struct end *e, long r) {
+    if (e->kind == UDP && r >= 0) r = 1, out_of(e)->by = me->tab + 1;
+    moved(e->out, r > 0 ? r : 0);
+}
+static void took(struct end *e, long r) {
+    if (e->kind == UDP && r >= 0) r = 1;
+    moved(e->in, r > 0 ? -r : 0);
+}
 /* Of those that wait to be accepted: their flows are digits to the base 1,000. */
 static struct oldest {
     long flow, unit;

@@ -5,6 +5,7 @@ static void makes(struct end *unused) {
     int kind = draw(KINDS), p[2], one = 1;
     char name[32];
     struct sockaddr_storage a = {.ss_family = AF_INET};
+    struct sockaddr_in names_of[2];
     (void)unused;
     if (all->n_flows > FLOWS - 3 || table()->n > ENDS - 4) return;
     says(0, "makes %s %d", names[kind], all->n_flows);
@@ -48,6 +49,17 @@ static void makes(struct end *unused) {
     case SET:
         add(epoll_create1(0), SET, -1, -1);
         return;
+    case UDP:
+        ((struct sockaddr_in *)&a)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        for (int i = 0; i < 2; i++) {
+            struct sockaddr_in each = *(struct sockaddr_in *)&a;
+            p[i] = socket(AF_INET, SOCK_DGRAM, 0);
+            if (bind(p[i], (void *)&each, sizeof each) || getsockname(p[i], (void *)&names_of[i], &(socklen_t){sizeof each}))
+                dies("bind");
+        }
+        for (int i = 0; i < 2; i++)
+            if (connect(p[i], (void *)&names_of[!i], sizeof *names_of)) dies("connect");
+        break;
     default: {
         int l = socket(a.ss_family = kind == TCP ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
         socklen_t n = kind == TCP ? sizeof a : sizeof a.ss_family;
@@ -77,10 +89,10 @@ static void writes(struct end *e) {
 }
 static void writes_much(struct end *e) {
     size_t n = 600000 + draw(400000); /* more than a ring takes, too */
-    if (!moves_bytes(e) || !has_room(e, 1) || me == all->workers || is_nonblocking(e) || !claims(e->out, 1)) return;
+    if (!moves_bytes(e) || e->kind == UDP || !has_room(e, 1) || me == all->workers || is_nonblocking(e) || !claims(e->out, 1)) return;
     struct flow *f = out_of(e);
-    /* a reader that sleeps may have any part of it */
-    if (f->taken[0]) return;
+    /* a reader that sleeps may have any part of it, and so may one that is told of an end behind each part */
+    if (f->taken[0] || f->is_shut) return;
     fill(n);
     f->big = me - all->workers + 1, f->bytes += n, me->big = 1 + e->out;
     says(e, "write of %zu", n);
@@ -89,7 +101,7 @@ static void writes_much(struct end *e) {
 /* All of k bytes that are, or will be, there. */
 static void reads_exactly(struct end *e) {
     struct flow *f = in_of(e);
-    if (!moves_bytes(e) || !f || f->bytes <= 0 || !claims(e->in, 0) || is_nonblocking(e)) return;
+    if (!moves_bytes(e) || e->kind == UDP || !f || f->bytes <= 0 || !claims(e->in, 0) || is_nonblocking(e)) return;
     long k = 1 + draw(f->bytes < 200000 || !draw(3) ? f->bytes : 200000), got = 0, r = 0;
     unsigned h = SUM;
     while (got < k && (r = CALL(read(e->fd, into, k - got))) > 0) h = sum(h, into, r), got += r;
@@ -112,23 +124,41 @@ static void reads(struct end *e) {
                              : recvmsg(e->fd, &m, flags));
     if (how < 2 || !(flags & MSG_PEEK)) took(e, r);
     says(e, "read %d of %zu, flags %x: %ld %x", how, n, how > 1 ? flags : 0, r, sum(SUM, into, r));
+    if (how == 3) says(0, "%x", m.msg_flags & MSG_TRUNC);
+}
+/* The turn lasts until the time is over. */
+static void reads_in_time(struct end *e) {
+    struct timeval some = {0, 3000}, any = {0, 0};
+    struct flow *f = in_of(e);
+    if (!moves_bytes(e) || e->kind < PAIR || !f || f->big || f->bytes > MOST_BYTES || !claims(e->in, 0)) return;
+    long set = answer(setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &some, sizeof some));
+    long r = answer(draw(2) ? read(e->fd, into, 3000) : recv(e->fd, into, 3000, draw(2) ? MSG_WAITALL : 0));
+    took(e, r);
+    says(e, "read in time: %ld %ld %x", set, r, sum(SUM, into, r));
+    if (setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &any, sizeof any)) dies("SO_RCVTIMEO");
 }
 static void polls(struct end *unused) {
     static const short wanted[] = {POLLIN, POLLIN, POLLOUT, POLLIN | POLLOUT, POLLIN | POLLRDHUP, 0};
     struct pollfd p[4];
     struct end *of[4];
     struct timespec t = {0, 0};
-    int n = 1 + draw(4), now = draw(3) == 0, how = draw(2);
+    int n = 1 + draw(4), now = draw(3) == 0 ? 1 + draw(2) : 0, how = draw(2);
     (void)unused;
+    if (now > 1) t.tv_nsec = 2000000;
     for (int i = 0; i < n; i++) {
         struct end *e = any();
         if (e->kind == SET || is_unsure(e->in) || is_unsure(e->out)) return;
         if (!now && (!claims(e->in, 0) || !claims(e->out, 1))) return;
         p[i] = (struct pollfd){e->fd, ONE_OF(wanted), 77};
+        /* docs/sockets.md: a reset is not told where nothing is asked for */
+        if (e->kind == TCP) p[i].events |= POLLRDHUP;
         of[i] = e;
     }
     for (int i = 0; i < n; i++) says(of[i], "%x", p[i].events);
-    says(0, "poll %d: %ld", now, CALL(how ? poll(p, n, now ? 0 : -1) : ppoll(p, n, now ? &t : 0, 0)));
+    if (now)
+        says(0, "poll %d: %ld", now, answer(how ? poll(p, n, now > 1 ? 2 : 0) : ppoll(p, n, &t, 0)));
+    else
+        says(0, "poll: %ld", CALL(how ? poll(p, n, -1) : ppoll(p, n, 0, 0)));
     for (int i = 0; i < n; i++) says(0, "%x", p[i].revents);
 }
 static void selects(struct end *e) {
@@ -138,6 +168,8 @@ static void selects(struct end *e) {
     struct end *o = any();
     if (!moves_bytes(e) || !moves_bytes(o) || is_unsure(e->in) || is_unsure(o->out)) return;
     if (e->fd >= FD_SETSIZE || o->fd >= FD_SETSIZE || !claims(e->in, 0) || !claims(o->out, 1)) return;
+    /* what it waits for is not closed meanwhile */
+    if ((e->in < 0 && !claims(e->out, 1)) || (o->out < 0 && !claims(o->in, 0))) return;
     FD_ZERO(&r);
     FD_ZERO(&w);
     if (reads) FD_SET(e->fd, &r);
@@ -160,7 +192,7 @@ static void waits_for_a_set(struct end *unused) {
     struct epoll_event event[64];
     struct end *set = any_of(SET);
     unsigned long h = 0;
-    int now = draw(2);
+    int now = draw(2) ? 1 + draw(2) : 0;
     (void)unused;
     if (!set) return;
     for (int i = 0; i < all->n_members; i++) {
@@ -168,7 +200,7 @@ static void waits_for_a_set(struct end *unused) {
         if (is_unsure(in) || is_unsure(to)) return;
         if (!now && (me->n_claims > CLAIMS - 3 || !claims(in, 0) || !claims(to, 1))) return;
     }
-    long r = CALL(epoll_wait(set->fd, event, 64, now ? 0 : -1));
+    long r = now ? answer(epoll_wait(set->fd, event, 64, now > 1 ? 2 : 0)) : CALL(epoll_wait(set->fd, event, 64, -1));
     for (int i = 0; i < r; i++) h += (event[i].data.u64 * 31 + event[i].events) * 2654435761ul;
     says(set, "epoll_wait %d: %ld %lx", now, r, h);
 }
@@ -176,7 +208,7 @@ static void splices(struct end *from) {
     struct end *to = any();
     size_t n = length();
     n = n < 4096 ? n : 4096;
-    if (!moves_bytes(from) || !moves_bytes(to) || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
+    if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
     if (!claims(from->in, 0) || !claims(to->out, 1)) return;
     long r = CALL(splice(from->fd, 0, to->fd, 0, n, 0));
     took(from, r), wrote(to, r);
@@ -228,6 +260,8 @@ static void opens_again(struct end *e) {
     says(0, "open %d of flow %d by name %d, %x", how, x, by_name, nonblock);
     int fd = CALL(open(name, ways[how] | nonblock));
     says(0, "%d", fd < 0 ? fd : 0);
+    /* docs/fifo.md: one that takes no part finds the bytes after some milliseconds */
+    if (by_name && how != 1) usleep(30000);
     if (fd >= 0) add(fd, e->kind == FIFO || by_name ? FIFO : PIPE, how == 1 ? -1 : x, how == 0 ? -1 : x);
 }
 static void closes(struct end *e) {
@@ -248,6 +282,7 @@ static void shuts(struct end *e) {
     if (!moves_bytes(e) || is_unsure(e->out) || draw(4)) return;
     /* LINUX tcp_rcv_state_process: what comes behind it resets; a segment may wait for an acknowledgement */
     if (e->kind == TCP && how != SHUT_WR && in_of(e)->bytes) return;
+    if (e->kind >= PAIR && how != SHUT_WR) in_of(e)->is_shut = 1;
     says(e, "shutdown %d: %ld", how, answer(shutdown(e->fd, how)));
 }
 static void connects(struct end *unused) {
