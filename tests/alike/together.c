@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -159,10 +160,12 @@ static void comes(void) {
 static const struct {
     void (*makes)(struct end *);
     int weight;
-} calls[] = {{writes, 24},    {writes_much, 2},    {reads, 22},          {reads_exactly, 6}, {reads_in_time, 2}, {polls, 4},
-             {selects, 2},    {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},       {asks, 3},          {blocks, 2},
-             {duplicates, 2}, {opens_again, 3},    {closes, 6},          {shuts, 1},         {connects, 3},      {accepts, 3},
-             {makes, 3},      {forks, 2},          {starts_a_thread, 2}, {executes, 2},      {passes, 2}};
+} calls[] = {{writes, 24},       {writes_much, 2},    {reads, 22},          {reads_exactly, 6}, {reads_in_time, 2},
+             {polls, 4},         {selects, 2},        {controls_a_set, 3},  {waits_for_a_set, 3}, {splices, 2},
+             {sends_a_file, 2},  {tees, 1},           {gives_pages, 1},     {sizes, 1},          {asks, 3},
+             {blocks, 2},        {duplicates, 2},     {opens_again, 3},     {closes, 6},         {shuts, 1},
+             {connects, 3},      {accepts, 3},        {makes, 3},           {forks, 2},          {starts_a_thread, 2},
+             {executes, 2},      {passes, 2}};
 static void handles(int unused) {
     (void)unused;
     if (me) me->handled++;
@@ -313,11 +316,14 @@ static void kills(int tab) {
         if (all->workers[i].is_alive && all->workers[i].tab == tab) printf(" %d", i);
     printf("\n");
     kill(all->tables[tab].pid, SIGKILL);
-    for (;;) {
-        char s = state_of(all->tables[tab].pid);
-        if (s == 'Z' || s == 'X') break;
-        usleep(50);
-        waitpid(all->tables[tab].pid, 0, WNOHANG);
+    /* Its descriptors close with the last of its threads. */
+    for (int i = 0; i < all->n_workers; i++) {
+        struct worker *w = &all->workers[i];
+        if (!w->is_alive || w->tab != tab) continue;
+        for (char s; (s = state_of(w->tid)) != 'X' && (s != 'Z' || w->tid != all->tables[tab].pid);) {
+            usleep(50);
+            waitpid(all->tables[tab].pid, 0, WNOHANG);
+        }
     }
     others_end(tab, 0);
 }

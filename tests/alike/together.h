@@ -120,6 +120,8 @@ static int has_room(struct end *e, size_t n) {
     if (e->kind == UDP) return n <= DATAGRAM && (!f->bytes || f->by == me->tab + 1) && has_reader(e->out);
     return f->bytes + (long)n <= MOST_BYTES;
 }
+/* LINUX pipe(7): pages that come by splice and its like take a place of 16 each. */
+static int has_places(struct end *e) { return e->kind > FIFO || (e->out >= 0 && out_of(e)->writes < 3); }
 /* What a call has moved counts when it is told of: it may end beside another. */
 static void moved(int flow, long bytes) {
     if (flow < 0 || bytes == 0) return;

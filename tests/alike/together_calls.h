@@ -209,10 +209,49 @@ static void splices(struct end *from) {
     size_t n = length();
     n = n < 4096 ? n : 4096;
     if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
-    if (!claims(from->in, 0) || !claims(to->out, 1)) return;
+    /* LINUX splice(2): one that waits for a socket keeps all others from the pipe meanwhile */
+    if (from->kind > FIFO && in_of(from)->bytes <= 0) return;
+    if (!has_places(to) || !claims(from->in, 0) || !claims(to->out, 1)) return;
     long r = CALL(splice(from->fd, 0, to->fd, 0, n, 0));
     took(from, r), wrote(to, r);
     says(from, "splice to %s %d.%d of %zu: %ld", names[to->kind], to->in, to->out, n, r);
+}
+static void sends_a_file(struct end *e) {
+    size_t n = length();
+    off_t at = 0;
+    if (!moves_bytes(e) || e->kind == UDP || !has_room(e, n) || !has_places(e) || !claims(e->out, 1)) return;
+    int file = memfd_create("file", 0);
+    fill(n);
+    if (write(file, out, n) != (long)n) dies("memfd");
+    long r = CALL(sendfile(e->fd, file, &at, n));
+    wrote(e, r);
+    says(e, "sendfile of %zu: %ld %ld", n, r, (long)at);
+    close(file);
+}
+static void tees(struct end *from) {
+    struct end *to = any();
+    if (from->kind > FIFO || to->kind > FIFO || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
+    if (!has_places(to) || !claims(from->in, 0) || !claims(to->out, 1)) return;
+    long r = CALL(tee(from->fd, to->fd, 4096, draw(2) ? SPLICE_F_NONBLOCK : 0));
+    wrote(to, r);
+    says(from, "tee to %d.%d: %ld", to->in, to->out, r);
+}
+/* The pages are the pipe's from then on. */
+static void gives_pages(struct end *e) {
+    size_t n = length();
+    if (e->kind > FIFO || !has_room(e, n) || !has_places(e) || !claims(e->out, 1)) return;
+    struct iovec v = {malloc(n + 1), n};
+    fill(n);
+    memcpy(v.iov_base, out, n);
+    long r = CALL(vmsplice(e->fd, &v, 1, 0));
+    wrote(e, r);
+    says(e, "vmsplice of %zu: %ld", n, r);
+}
+static void sizes(struct end *e) {
+    static const int each[] = {65536, 100000, 131072, 1 << 20};
+    if (!moves_bytes(e) || is_unsure(e->in) || is_unsure(e->out)) return;
+    long r = draw(2) ? answer(fcntl(e->fd, F_SETPIPE_SZ, ONE_OF(each))) : 0;
+    says(e, "size: %ld %ld", r, answer(fcntl(e->fd, F_GETPIPE_SZ)));
 }
 static void asks(struct end *e) {
     int n = -1, how = draw(3);
@@ -261,7 +300,7 @@ static void opens_again(struct end *e) {
     int fd = CALL(open(name, ways[how] | nonblock));
     says(0, "%d", fd < 0 ? fd : 0);
     /* docs/fifo.md: one that takes no part finds the bytes after some milliseconds */
-    if (by_name && how != 1) usleep(30000);
+    if (by_name && nonblock && how != 1) usleep(30000);
     if (fd >= 0) add(fd, e->kind == FIFO || by_name ? FIFO : PIPE, how == 1 ? -1 : x, how == 0 ? -1 : x);
 }
 static void closes(struct end *e) {
