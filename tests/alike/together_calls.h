@@ -89,7 +89,8 @@ static void writes(struct end *e) {
 }
 static void writes_much(struct end *e) {
     size_t n = 600000 + draw(400000); /* more than a ring takes, too */
-    if (!moves_bytes(e) || e->kind == UDP || !has_room(e, 1) || me == all->workers || is_nonblocking(e) || !claims(e->out, 1)) return;
+    if (!moves_bytes(e) || e->kind == UDP || !has_room(e, 1) || me == all->workers) return;
+    if (is_nonblocking(e) || !claims(e->out, 1)) return;
     struct flow *f = out_of(e);
     /* a reader that sleeps may have any part of it, and so may one that is told of an end behind each part */
     if (f->taken[0] || f->is_shut) return;
@@ -208,7 +209,8 @@ static void splices(struct end *from) {
     struct end *to = any();
     size_t n = length();
     n = n < 4096 ? n : 4096;
-    if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
+    if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0) return;
+    if (in_of(from)->big || !has_room(to, 4096)) return;
     /* LINUX splice(2): one that waits for a socket keeps all others from the pipe meanwhile */
     if (from->kind > FIFO && in_of(from)->bytes <= 0) return;
     if (!has_places(to) || !claims(from->in, 0) || !claims(to->out, 1)) return;

@@ -145,6 +145,26 @@ static void in_order(void) {
         close(R);
     }
 }
+/* A socket sends by two descriptors, of which one has sent more: each datagram comes in its turn. */
+static void sends_by_two_descriptors(void) {
+    for (int few = 1; few < 70; few += 17) {
+        meet();
+        int d = dup(S), s = S;
+        for (long i = 0; i < 400 + few; i++) {
+            S = i < few ? d : s;
+            put_one(i, 20);
+            get_one(i, 20);
+        }
+        for (long i = 0; i < 8; i++) {
+            S = i % 2 ? d : s;
+            put_one(i, 30 + i);
+        }
+        for (long i = 0; i < 8; i++) get_one(i, 30 + i);
+        close(d);
+        close(s);
+        close(R);
+    }
+}
 /* bytes of the next one, also where the one before came by another way */
 static void how_many(void) {
     meet();
@@ -199,4 +219,4 @@ static void is_closed_after_a_fork(void) {
     put_one(1, 10);
     FAILS(send(S, B, 10, 0), ECONNREFUSED);
 }
-MAIN({"in_order", in_order}, {"is_closed_after_a_fork", is_closed_after_a_fork}, {"how_many", how_many}, {"sender_is_gone", sender_is_gone}, {"no_bytes", no_bytes}, {"message_flags", message_flags}, {"names", names})
+MAIN({"in_order", in_order}, {"sends_by_two_descriptors", sends_by_two_descriptors}, {"is_closed_after_a_fork", is_closed_after_a_fork}, {"how_many", how_many}, {"sender_is_gone", sender_is_gone}, {"no_bytes", no_bytes}, {"message_flags", message_flags}, {"names", names})

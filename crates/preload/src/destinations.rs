@@ -272,6 +272,10 @@ impl Place {
             Some((slot, inode, dev)) => {
                 (at.slot, at.inode, at.dev) = (slot as u32 + 1, inode, dev);
                 at.by_ring = false;
+                if was.0 == 0 {
+                    self.has_others_ask();
+                }
+                let at = &mut *self.at;
                 if let Some(ch) = Channel::at(me.domain, slot) {
                     at.closes = datagram::closes(ch);
                     ch.used_by(process::name(), true);
@@ -285,6 +289,24 @@ impl Place {
             let _ = datagram::awaits_empty(me, ch);
         }
         self.at.slot != 0
+    }
+
+    /// The socket may send there by another descriptor, which counts its sends, too: one by the kernel would overtake what this has
+    /// in the ring.
+    fn has_others_ask(&mut self) {
+        let this = &raw mut *self.at;
+        let first = ALL.places.get().cast::<Destination>();
+        for i in 0..PLACES {
+            let other = first.wrapping_add(i);
+            if other == this {
+                continue;
+            }
+            // SAFETY: held; this one is left out.
+            let other = unsafe { &mut *other };
+            if other.slot == 0 && other.to == self.at.to {
+                other.asks_at = other.sends;
+            }
+        }
     }
 
     fn found(&mut self, me: &Caller) -> Option<(usize, u64, u64)> {
