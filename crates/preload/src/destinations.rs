@@ -4,6 +4,7 @@
 //! kernel is asked again. A send of the same socket that went by the kernel comes first (`follows`).
 //! Not here: the send itself (udp.rs).
 use crate::bits::Bits;
+use crate::fdtable;
 use byway_mem::registry;
 use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
@@ -296,6 +297,9 @@ impl Place {
     fn has_others_ask(&mut self) {
         let this = &raw mut *self.at;
         let first = ALL.places.get().cast::<Destination>();
+        // Of one socket, by whichever descriptor, the inbox is one.
+        let own = |fd: u32| fdtable::known((fd as usize).checked_sub(1)?);
+        let inbox = own(self.at.fd);
         for i in 0..PLACES {
             let other = first.wrapping_add(i);
             if other == this {
@@ -303,7 +307,8 @@ impl Place {
             }
             // SAFETY: held; this one is left out.
             let other = unsafe { &mut *other };
-            if other.slot == 0 && other.to == self.at.to {
+            if other.fd != 0 && other.slot == 0 && other.to == self.at.to && own(other.fd) == inbox
+            {
                 other.asks_at = other.sends;
             }
         }

@@ -291,7 +291,8 @@ fn polls(list: usize, n: usize, waits: Waits) -> Option<Ret> {
 
 /// After poll(2) by the kernel: the resets that it knows nothing of are told as well.
 pub fn tells_resets(f: &Frame) {
-    let [list, n, ..] = f.args;
+    // LINUX poll(2): the number is an unsigned int.
+    let (list, n) = (f.args[0], f.args[1] as u32 as usize);
     let is_poll = matches!(f.nr, nr::POLL | nr::PPOLL);
     if !is_poll || f.result <= 0 || !message::is_used() || !access::allowed(list, n * POLLFD, true)
     {
@@ -302,6 +303,9 @@ pub fn tells_resets(f: &Frame) {
         let entry = (list + k * POLLFD) as *mut (i32, i16, i16);
         // SAFETY: asked for; struct pollfd is fd, events, revents.
         let (fd, events, shown) = unsafe { entry.read_unaligned() };
+        if shown == 0 {
+            continue;
+        }
         let now = shown | message::reset_bits(&me, fd as usize, shown);
         if now != shown {
             // SAFETY: the list may be written.
