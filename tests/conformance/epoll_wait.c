@@ -358,6 +358,32 @@ static void over_fork(void) {
         if (i % 2 == 0) get(p[0], 10, 10 * i);
     }
 }
+/* What a parent puts into a set after the fork, its child is told of, whatever the parent does then. */
+static void added_after_a_fork(void) {
+    for (int late = 0; late < 2; late++) {
+        int p[2], e = epoll_create1(0);
+        mkpipe(p);
+        S = shared(4096);
+        pid_t c = child();
+        if (!c) {
+            while (!S[0]) usleep(100);
+            IS(told(WAIT, e, -1), EPOLLIN);
+            get(p[0], 10, 0);
+            _exit(0);
+        }
+        add(e, p[0], EPOLLIN, 3);
+        if (!late) put(p[1], 10, 0);
+        S[0] = 1;
+        if (late) {
+            wait_asleep(c);
+            put(p[1], 10, 0);
+        }
+        REAP0(c);
+        close(p[0]);
+        close(p[1]);
+        close(e);
+    }
+}
 /* A program that comes by exec uses the set that it inherits: `execed` is this program again. */
 static void execed(void) {
     if (!getenv("SET")) return;
@@ -372,16 +398,18 @@ static void execed(void) {
     }
 }
 static void after_exec(void) {
-    for (int edge = 0; edge < 2; edge++) {
-        int p[2];
+    for (int how = 0; how < 4; how++) {
+        int p[2], edge = how & 1, late = how & 2; /* late: it is put in when the child is there */
         char b[20];
         mkpipe(p);
         int e = epoll_create1(0);
-        add(e, p[0], EPOLLIN | (edge ? EPOLLET : 0), 3);
+        S = shared(4096);
+        if (!late) add(e, p[0], EPOLLIN | (edge ? EPOLLET : 0), 3);
         setfl(p[0], O_NONBLOCK, 0);
         IS(told(WAIT, e, 1), 0); /* used here too */
         pid_t c = child();
         if (!c) {
+            while (!S[0]) usleep(100);
             close(p[1]);
             sprintf(b, "%d", e);
             setenv("SET", b, 1);
@@ -391,15 +419,19 @@ static void after_exec(void) {
             execl("/proc/self/exe", "epoll_wait", "execed", (char *)0);
             _exit(9);
         }
-        close(p[0]);
-        close(e);
+        if (late) add(e, p[0], EPOLLIN | (edge ? EPOLLET : 0), 3);
+        S[0] = 1;
+        if (!late) close(p[0]);
+        if (!late) close(e);
         for (int i = 0; i < 3; i++) {
             if (i) wait_asleep(c); /* the first one comes while it starts */
             put(p[1], 10, 10 * i);
         }
         close(p[1]);
         REAP0(c);
+        if (late) close(p[0]);
+        if (late) close(e);
     }
 }
 MAIN(T(each_write_wakes), T(woken_beside_unread_bytes), T(room_wakes), T(a_killed_writer_wakes), T(signals), T(masks_and_times),
-     T(changed_meanwhile), T(a_mixed_set), T(several_sleepers), T(over_fork), ONCE(execed), T(after_exec))
+     T(changed_meanwhile), T(a_mixed_set), T(several_sleepers), T(over_fork), T(added_after_a_fork), ONCE(execed), T(after_exec))

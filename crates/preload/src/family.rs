@@ -1,7 +1,7 @@
 //! Which process an epoll set belongs to: it was made by this one and is used by no other, or has come over a fork.
 //!
 //! Invariant: a set that another process has begun to use, or may use from an exec on, is not this process's alone from
-//! the next look on; and a set that was inherited never is.
+//! the next look on; and a set that was inherited never is. Until its owner looks, the other one hands back what both have.
 //! Not here: what is in the sets (sets.rs).
 use crate::attach;
 use crate::fdtable::Set;

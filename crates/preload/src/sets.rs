@@ -18,6 +18,7 @@ use byway_pipe::Caller;
 use byway_pipe::channel::Channel;
 use byway_pipe::reason::Reason;
 use byway_sys::errno::failed;
+use byway_sys::file;
 use byway_sys::syscall::{call6, nr};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -224,6 +225,7 @@ pub fn owned(fd: usize) -> Option<usize> {
     let me = io::me()?;
     if family::is_inherited(set) {
         family::tell(&me);
+        leave_to_kernel(fd);
     }
     each(|me, list| list.give_up(me));
     family::ends(&me);
@@ -502,4 +504,15 @@ pub fn leave_image(fd: usize, set: fdtable::Set) {
         }
     }
     family::tell(&me);
+}
+
+/// Those from which set `fd` has come may not look again: what they have put in since, and this process has too, is handed
+/// back here.
+fn leave_to_kernel(fd: usize) {
+    file::each_of_set(fd, |fd, inode| {
+        if file::identity(fd).is_some_and(|file| file.ino == inode) {
+            cold::joins(fd);
+            exec::give_up(fd, Reason::Readiness, false);
+        }
+    });
 }

@@ -300,6 +300,63 @@ pub fn read_all(path: &Path, to: &mut [u8]) -> Ret {
     }
 }
 
+/// What epoll set `fd` has: of each registration the number that its descriptor had then, and its file's.
+///
+/// LINUX proc(5), fdinfo: `tfd:        8 events:       19 data:        8  pos:0 ino:2ca sdev:9`.
+pub fn each_of_set(fd: usize, mut f: impl FnMut(usize, u64)) {
+    let path = Path::of(b"/proc/thread-self/fdinfo/").number(fd);
+    let value = |line: &[u8], key: &[u8], base: u32| {
+        let at = line.windows(key.len()).position(|w| w == key)? + key.len();
+        let digits = line[at..].iter().skip_while(|c| **c == b' ');
+        let digits = digits.map_while(|c| char::from(*c).to_digit(base));
+        Some(digits.fold(0u64, |v, d| {
+            v.wrapping_mul(base.into()).wrapping_add(d.into())
+        }))
+    };
+    let (mut text, mut line, mut n) = ([0u8; 4096], [0u8; 160], 0);
+    // SAFETY: `path` is NUL terminated; `text` is ours for the reads.
+    unsafe {
+        let info = call6(
+            nr::OPENAT,
+            -100isize as usize,
+            path.address(),
+            O_CLOEXEC,
+            0,
+            0,
+            0,
+        );
+        if failed(info) {
+            return;
+        }
+        loop {
+            let got = call3(
+                nr::READ,
+                info as usize,
+                text.as_mut_ptr() as usize,
+                text.len(),
+            );
+            if got <= 0 {
+                break;
+            }
+            for &c in &text[..got as usize] {
+                if c != b'\n' {
+                    line[n] = c;
+                    n = (n + 1).min(line.len() - 1);
+                    continue;
+                }
+                if let (Some(fd), Some(file)) = (
+                    value(&line[..n], b"tfd:", 10),
+                    value(&line[..n], b"ino:", 16),
+                ) {
+                    f(fd as usize, file);
+                }
+                n = 0;
+            }
+        }
+        close(info as usize);
+    }
+}
+
 /// write(2).
 ///
 /// # Safety
@@ -478,6 +535,33 @@ mod tests {
             }
             close(high as usize);
         }
+    }
+
+    #[test]
+    fn each_registration_of_a_set_is_told() {
+        let null = std::io::pipe().unwrap().0;
+        // SAFETY: no pointers.
+        let set = unsafe { libc::epoll_create1(0) };
+        let mut event = libc::epoll_event { events: 1, u64: 7 };
+        // More lines than one read(2) takes; numbers that nothing else uses.
+        let all = 800..900;
+        for fd in all.clone() {
+            // SAFETY: `event` outlives the calls.
+            unsafe {
+                libc::dup2(null.as_raw_fd(), fd);
+                libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &mut event);
+            }
+        }
+        let inode = identity(null.as_raw_fd() as usize).unwrap().ino;
+        let mut told = Vec::new();
+        each_of_set(set as usize, |fd, inode| told.push((fd, inode)));
+        told.sort_unstable();
+        assert!(
+            told.into_iter()
+                .eq(all.clone().map(|fd| (fd as usize, inode)))
+        );
+        all.for_each(|fd| close(fd as usize));
+        close(set as usize);
     }
 
     #[test]
