@@ -21,11 +21,13 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "drawn.h"
+#include "ring.h"
 enum kind { PIPE, FIFO, PAIR, PATH, TCP, TCP6, UDP, SET, REGULAR, KINDS };
 static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "tcp6", "udp", "set", "file"};
 /* What is under way in one direction: bytes, and writes since it was empty. */
@@ -292,6 +294,24 @@ static void reads_that_wait(struct end *e) {
     if (is_timed) setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
     ioctl(e->fd, FIONBIO, &on);
 }
+static void asks_a_ring(struct end *e) {
+    size_t n = 1 + length();
+    struct iovec v = {0, n};
+    struct pollfd p = {e->fd, POLLIN | POLLOUT, 0};
+    int how = draw(7), is_write = how == 1 || how == 3 || how == 5;
+    static const int ops[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_READV, IORING_OP_WRITEV, IORING_OP_RECV, IORING_OP_SEND,
+                              IORING_OP_POLL_ADD};
+    if (!moves_bytes(e) || (is_write ? !e->out || !has_room(e, n) : !e->in)) return;
+    if (!is_write && how < 6) p.events = POLLIN;
+    if (poll(&p, 1, 0) != 1) return;
+    if (is_write) fill(n);
+    v.iov_base = is_write ? out : into;
+    int is_vector = how == 2 || how == 3;
+    long r = answer(by_ring(ops[how], e->fd, is_vector ? (void *)&v : v.iov_base, how == 6 ? POLLIN | POLLOUT : is_vector ? 1 : n));
+    if (is_write) wrote(e, r);
+    else if (how < 6) took(e, r);
+    says(e, "ring %d of %zu: %ld %x", how, n, r, is_write || how == 6 ? 0 : sum(SUM, into, r));
+}
 static void bad_arguments(struct end *e) {
     static const size_t lengths[] = {1ul << 40, -1ul, 1ul << 31, 0x7ffff000, 1ul << 63};
     size_t n = 1 + length(), much = ONE_OF(lengths);
@@ -541,7 +561,7 @@ static const struct {
 } calls[] = {{writes, 12}, {writes_two, 1}, {writes_by_name, 2}, {reads, 12}, {receives, 3}, {receives_two, 1}, {receives_from, 1},
              {reads_that_wait, 2}, {bad_arguments, 3}, {asks, 5}, {sets, 2}, {polls, 3}, {selects, 1}, {controls_a_set, 2},
              {waits_for_a_set, 4}, {splices, 2}, {sends_a_file, 1}, {duplicates, 1}, {opens_again, 1}, {closes, 2}, {shuts, 1}, {makes, 1},
-             {forks, 1}, {executes, 1}, {passes, 1}};
+             {forks, 1}, {executes, 1}, {passes, 1}, {asks_a_ring, 1}};
 int main(int n, char **a) {
     long all = n > 2 ? atol(a[2]) : 1500;
     int weights = 0;

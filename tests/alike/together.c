@@ -1,12 +1,16 @@
-/* Makes calls drawn from a seed in several processes and threads that share pipes, FIFOs, sockets and epoll sets, and prints each
- * with its answer. alike.sh runs it twice, once plain and once carried, and compares what it has printed.
+/* Makes calls drawn from a seed in several processes and threads that share pipes, FIFOs, sockets and epoll sets, and
+ * prints each with its answer. alike.sh runs it twice, once plain and once carried, and compares what it has printed.
  *
  *   together SEED [CALLS]        400 calls
  *
- * Some processes exec it anew, and some its static copy, together.static, which takes no part. Some are killed, or get a signal.
- * Invariant: one thread has the turn, until its call has returned or sleeps in the kernel. Of two that sleep neither waits for what
- * the other does. So the kernel's answers are the same at each run.
- * Does not check: two readers or two writers that sleep at once, datagrams that are refused or of two senders, edges of epoll. */
+ * Some processes exec it anew, and some its static copy, together.static, which takes no part. Some are killed,
+ * stopped for a while, or get a signal.
+ *
+ * Invariant: one thread has the turn, until its call has returned or sleeps in the kernel. Of two that sleep neither
+ * waits for what the other does. So the kernel's answers are the same at each run.
+ *
+ * Does not check: two readers or two writers that sleep at once, datagrams that are refused or of two senders, edges
+ * of epoll that are told once too often. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -35,10 +39,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "drawn.h"
+#include "ring.h"
 #include "together.h"
 #include "together_calls.h"
 static const char *program;
-static void sleeps_on(unsigned *word, unsigned value) { syscall(SYS_futex, word, FUTEX_WAIT, value, 0, 0, 0); }
+static void sleeps_on(unsigned *word, unsigned value) {
+    syscall(SYS_futex, word, FUTEX_WAIT, value, 0, 0, 0);
+}
 static void wakes(unsigned *word) { syscall(SYS_futex, word, FUTEX_WAKE, 10, 0, 0, 0); }
 static void works(struct worker *w);
 static void *runs(void *w) {
@@ -72,7 +79,8 @@ static struct image {
     snprintf(i.area, sizeof i.area, "%d", AREA);
     snprintf(i.number, sizeof i.number, "%d", (int)(w - all->workers));
     snprintf(i.path, sizeof i.path, "%s%s", program, is_static ? ".static" : "");
-    i.args[0] = (char *)program, i.args[1] = (char *)how, i.args[2] = i.area, i.args[3] = i.number, i.args[4] = 0;
+    i.args[0] = (char *)program, i.args[1] = (char *)how, i.args[2] = i.area, i.args[3] = i.number,
+    i.args[4] = 0;
     return &i;
 }
 static void forks(struct end *unused) {
@@ -136,9 +144,12 @@ static void passes(struct end *e) {
     if (draw(2)) return;
     char control[CMSG_SPACE(4)];
     struct iovec v = {out, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct worker *w = &all->workers[draw(all->n_workers)];
-    if (!w->is_alive || w->is_blocked || w == me || all->tables[w->tab].n > ENDS - 3 || w->job) return;
+    if (!w->is_alive || w->is_blocked || w == me || all->tables[w->tab].n > ENDS - 3 || w->job ||
+        all->tables[w->tab].is_stopped)
+        return;
     struct cmsghdr *h = CMSG_FIRSTHDR(&m);
     *h = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(4)};
     memcpy(CMSG_DATA(h), &e->fd, 4);
@@ -149,7 +160,8 @@ static void passes(struct end *e) {
 static void comes(void) {
     char control[CMSG_SPACE(4)];
     struct iovec v = {into, 1};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     int fd;
     me->job = 0;
     if (recvmsg(MAIL + 1, &m, 0) != 1 || !CMSG_FIRSTHDR(&m)) dies("mail");
@@ -160,12 +172,14 @@ static void comes(void) {
 static const struct {
     void (*makes)(struct end *);
     int weight;
-} calls[] = {{writes, 24},       {writes_much, 2},    {reads, 22},          {reads_exactly, 6}, {reads_in_time, 2},
-             {polls, 4},         {selects, 2},        {controls_a_set, 3},  {waits_for_a_set, 3}, {splices, 2},
-             {sends_a_file, 2},  {tees, 1},           {gives_pages, 1},     {sizes, 1},          {asks, 3},
-             {blocks, 2},        {duplicates, 2},     {opens_again, 3},     {closes, 6},         {shuts, 1},
-             {connects, 3},      {accepts, 3},        {makes, 3},           {forks, 2},          {starts_a_thread, 2},
-             {executes, 2},      {passes, 2}};
+} calls[] = {{makes, 3},          {writes, 24},         {writes_much, 2},     {reads, 22},
+             {reads_exactly, 6},  {reads_in_time, 2},   {polls, 4},           {selects, 2},
+             {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},         {sends_a_file, 2},
+             {tees, 1},           {gives_pages, 1},     {sizes, 1},           {asks_a_ring, 2},
+             {asks, 3},           {blocks, 2},          {duplicates, 2},      {opens_again, 3},
+             {renews, 1},         {closes, 6},          {shuts, 1},           {connects, 3},
+             {accepts, 3},        {forks, 2},           {starts_a_thread, 2}, {executes, 2},
+             {passes, 2}};
 static void handles(int unused) {
     (void)unused;
     if (me) me->handled++;
@@ -188,7 +202,7 @@ static void works(struct worker *w) {
                 int at = draw(weights), i = 0;
                 gives_back(w);
                 while ((at -= calls[i].weight) >= 0) i++;
-                if (table()->n < 4) i = sizeof calls / sizeof *calls - 5;
+                if (table()->n < 4) i = 0;
                 calls[i].makes(table()->n ? any() : 0);
             }
         }
@@ -229,15 +243,17 @@ static int is_done(struct worker *w) { return !__atomic_load_n(&w->turn, __ATOMI
 static void tells(struct worker *w) {
     long under_way = 0;
     for (int i = 0; i < all->n_flows; i++) under_way += all->flows[i].bytes;
-    printf("%ld %d: %s handled %d, %ld %lx\n", all->call, (int)(w - all->workers), w->line, w->handled, under_way,
-           all->state >> 48);
+    printf("%ld %d: %s handled %d, %ld %lx\n", all->call, (int)(w - all->workers), w->line, w->handled,
+           under_way, all->state >> 48);
     fflush(stdout);
     w->line[0] = 0, w->handled = 0;
 }
-/* What a big write says waits until there is room for all of it, or no reader: how much a ring or the kernel takes is nobody's.
+/* What a big write says waits until there is room for all of it, or no reader: how much a ring or the kernel
+ * takes is nobody's.
  */
 static int may_tell(struct worker *w) {
-    return is_done(w) && (!w->big || w->cut || all->flows[w->big - 1].bytes <= LITTLE || !has_reader(w->big - 1));
+    return is_done(w) &&
+           (!w->big || w->cut || all->flows[w->big - 1].bytes <= LITTLE || !has_reader(w->big - 1));
 }
 static void has_ended(struct worker *w) {
     counts(w);
@@ -257,7 +273,8 @@ static void settles(void) {
         int awake = 0;
         for (int k = 0; k < all->n_workers; k++) {
             struct worker *w = &all->workers[k];
-            awake += w->is_alive && w->is_blocked && !is_done(w) && !sleeps(w->tid);
+            awake += w->is_alive && w->is_blocked && !is_done(w) && !all->tables[w->tab].is_stopped &&
+                     !sleeps(w->tid);
         }
         still = awake ? 0 : still + 1;
         if (i > 20000) {
@@ -327,6 +344,28 @@ static void kills(int tab) {
     }
     others_end(tab, 0);
 }
+/* Until SIGCONT. Not where one waits whom the kernel then tells of a part: it goes on waiting at a ring
+ * (docs/compatibility.md). */
+static void stops(int tab) {
+    for (int i = 0; i < all->n_workers; i++) {
+        struct worker *w = &all->workers[i];
+        if (w->is_alive && w->tab == tab && w->is_blocked && (w->big || w->waits_for_all)) return;
+    }
+    printf("%ld: stops the process of", all->call);
+    kill(all->tables[tab].pid, SIGSTOP);
+    all->tables[tab].is_stopped = 1;
+    for (int i = 0; i < all->n_workers; i++) {
+        if (!all->workers[i].is_alive || all->workers[i].tab != tab) continue;
+        printf(" %d", i);
+        while (state_of(all->workers[i].tid) != 'T') usleep(50);
+    }
+    printf("\n");
+}
+static void continues(int tab) {
+    printf("%ld: goes on: table %d\n", all->call, tab);
+    all->tables[tab].is_stopped = 0;
+    kill(all->tables[tab].pid, SIGCONT);
+}
 static void shares(int fd) {
     all = mmap(0, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (all == MAP_FAILED) dies("mmap");
@@ -350,12 +389,13 @@ int main(int n, char **a) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int area = memfd_create("together", 0), p[2], mine;
     long most = n > 2 ? atol(a[2]) : 400;
-    if (ftruncate(area, sizeof *all) || dup2(area, AREA) < 0 || socketpair(AF_UNIX, SOCK_DGRAM, 0, p) || dup2(p[0], MAIL) < 0 ||
-        dup2(p[1], MAIL + 1) < 0)
+    if (ftruncate(area, sizeof *all) || dup2(area, AREA) < 0 || socketpair(AF_UNIX, SOCK_DGRAM, 0, p) ||
+        dup2(p[0], MAIL) < 0 || dup2(p[1], MAIL + 1) < 0)
         dies("area");
     close(area), close(p[0]), close(p[1]);
     shares(AREA);
     seeds(strtoul(a[1], 0, 0));
+    all->has_edges = draw(2);
     all->n_tables = 1;
     struct worker *w = next(0);
     if (!(mine = fork())) begins(w), works(w);
@@ -364,7 +404,11 @@ int main(int n, char **a) {
         struct worker *who = &all->workers[draw(all->n_workers)];
         int what = draw(60);
         if (!who->is_alive) continue;
-        if (what == 0 && who->tab && !who->job && !polls_sleep())
+        if (all->tables[who->tab].is_stopped) {
+            if (what < 20) continues(who->tab);
+        } else if (what == 4)
+            stops(who->tab);
+        else if (what == 0 && who->tab && !who->job && !polls_sleep())
             kills(who->tab);
         else if (what < 4 && who->is_blocked && !who->big) {
             int is_again = draw(2);
@@ -380,8 +424,12 @@ int main(int n, char **a) {
                 if (all->workers[i].job) turns(&all->workers[i]);
         } else {
             int can = 0;
-            for (int i = 0; i < all->n_workers; i++) can += all->workers[i].is_alive && !all->workers[i].is_blocked;
-            if (!can) {
+            for (int i = 0; i < all->n_workers; i++)
+                can += all->workers[i].is_alive && !all->workers[i].is_blocked &&
+                       !all->tables[all->workers[i].tab].is_stopped;
+            if (!can && all->tables[0].is_stopped)
+                continues(0);
+            else if (!can) {
                 printf("%ld: signal to the first\n", all->call);
                 syscall(SYS_tgkill, all->tables[0].pid, all->workers[0].tid, SIGUSR1);
                 for (int i = 0; i < 2000 && !is_done(&all->workers[0]); i++) usleep(50);

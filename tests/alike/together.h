@@ -1,15 +1,18 @@
-/* What the processes of together.c share: what is under way in each direction, who has which descriptors, who may sleep for what.
- * Invariant: it changes only in the turn of one thread, and what a call has moved counts when it is told of (together.c,
- * has_ended). Not here: the calls (together_calls.h), whose turn it is (together.c). */
+/* What the processes of together.c share: what is under way in each direction, who has which descriptors, who may
+ * sleep for what.
+ * Invariant: it changes only in the turn of one thread, and what a call has moved counts when it is told of
+ * (together.c, has_ended).
+ * Not here: the calls (together_calls.h), whose turn it is (together.c). */
 enum kind { PIPE, FIFO, PAIR, PATH, TCP, UDP, LISTENER, SET, KINDS };
 static const char *const names[] = {"pipe", "fifo", "pair", "path", "tcp", "udp", "listener", "set"};
 enum { ENDS = 20, FLOWS = 400, TABLES = 24, WORKERS = 24, BUSY = 5, CLAIMS = 64 };
 enum { LENGTH = 1 << 20, WARM = 200, MOST_BYTES = 12000, MOST_WRITES = 30, LITTLE = 4096, DATAGRAM = 2000 };
-/* Numbers of their own: a socket by which descriptors go to another process, its other end, what all share. */
+/* Numbers of their own: a socket by which descriptors go to another process, its other end, what they share. */
 enum { MAIL = 900, AREA = 902 };
-/* What is under way in one direction: bytes, or datagrams, and writes since it was empty. Of those who may sleep for it there is one
- * at most on each side. A big write is more than fits; where one was cut short nobody knows how much is under way. Datagrams under
- * way are of one process, one more than its table: those of two may overtake one another. */
+/* What is under way in one direction: bytes, or datagrams, and writes since it was empty. Of those who may
+ * sleep for it there is one at most on each side. A big write is more than fits; where one was cut short
+ * nobody knows how much is under way. Datagrams under way are of one process, one more than its table: those
+ * of two may overtake one another. */
 struct flow {
     long bytes, writes;
     int taken[2], big, is_spoiled, is_shut, by;
@@ -19,14 +22,15 @@ struct end {
 };
 /* The descriptors of one process. */
 struct table {
-    int pid, n;
+    int pid, n, is_stopped;
     struct end ends[ENDS];
 };
-/* A thread. It has the turn until the call that it makes has returned; `big` is one more than the flow of a big write. */
+/* A thread. It has the turn until the call that it makes has returned; `big` is one more than the flow of a
+ * big write. */
 struct worker {
     int is_alive, tab, tid, is_blocked;
     unsigned turn, waits;
-    int big, cut, handled;
+    int big, cut, handled, waits_for_all;
     struct {
         int flow, side;
     } claims[CLAIMS];
@@ -51,12 +55,13 @@ static struct shared {
     struct {
         int port, kind, flow;
     } listeners[FLOWS];
-    /* of the sets */
+    /* Of the sets. One by edge has news from a write on until it is told of. */
     struct {
-        int in, out;
+        int in, out, is_edge, has_news, is_over;
     } members[FLOWS];
+    /* the flow of each name */
     int fifos[FLOWS];
-    int n_flows, n_tables, n_workers, n_listeners, n_members, n_fifos;
+    int n_flows, n_tables, n_workers, n_listeners, n_members, n_fifos, has_edges;
 } *all;
 static __thread struct worker *me;
 static __thread unsigned char *out, *into;
@@ -77,12 +82,12 @@ static void dies(const char *what) {
     exit(3);
 }
 /* A call that may wait. */
-#define CALL(expression)                                                                                                         \
-    ({                                                                                                                           \
-        __atomic_store_n(&me->waits, 1, __ATOMIC_SEQ_CST);                                                                       \
-        long answer_ = answer(expression);                                                                                       \
-        __atomic_store_n(&me->waits, 0, __ATOMIC_SEQ_CST);                                                                       \
-        answer_;                                                                                                                 \
+#define CALL(expression)                                                                                     \
+    ({                                                                                                       \
+        __atomic_store_n(&me->waits, 1, __ATOMIC_SEQ_CST);                                                   \
+        long answer_ = answer(expression);                                                                   \
+        __atomic_store_n(&me->waits, 0, __ATOMIC_SEQ_CST);                                                   \
+        answer_;                                                                                             \
     })
 static struct table *table(void) { return &all->tables[me->tab]; }
 /* Takes the right to sleep for a flow's bytes (side 0) or for its room (1). */
@@ -147,6 +152,8 @@ static void counts(struct worker *w) {
     for (int i = 0; i < w->n_moves; i++) {
         struct flow *f = &all->flows[w->moves[i].flow];
         f->bytes += w->moves[i].bytes, f->writes += w->moves[i].bytes > 0;
+        for (int k = 0; k < all->n_members && w->moves[i].bytes > 0; k++)
+            all->members[k].has_news |= all->members[k].in == w->moves[i].flow;
         if (f->bytes <= 0) f->bytes = f->writes = 0;
     }
     w->n_moves = 0;

@@ -1,6 +1,6 @@
 /* The calls of together.c, each on ends of the thread whose turn it is.
- * Invariant: a call that may sleep claims the flows for which it may, and says what it has moved (together.h).
- * Not here: processes, threads, exec and what passes between them (together.c). */
+ * Invariant: a call that may sleep claims the flows for which it may, and says what it has moved
+ * (together.h). Not here: processes, threads, exec and what passes between them (together.c). */
 static void makes(struct end *unused) {
     int kind = draw(KINDS), p[2], one = 1;
     char name[32];
@@ -26,7 +26,8 @@ static void makes(struct end *unused) {
             dies("bind");
         if (listen(p[0], 16) || getsockname(p[0], (void *)&a, &(socklen_t){sizeof a})) dies("listen");
         all->listeners[all->n_listeners].kind = unixes ? PATH : TCP;
-        all->listeners[all->n_listeners].port = unixes ? all->n_listeners : ((struct sockaddr_in *)&a)->sin_port;
+        all->listeners[all->n_listeners].port =
+            unixes ? all->n_listeners : ((struct sockaddr_in *)&a)->sin_port;
         all->listeners[all->n_listeners++].flow = all->n_flows;
         add(p[0], LISTENER, all->n_flows++, -1);
         return;
@@ -36,7 +37,7 @@ static void makes(struct end *unused) {
         if (pipe(p)) dies("pipe");
         break;
     case FIFO:
-        snprintf(name, sizeof name, "f%d", all->n_flows);
+        snprintf(name, sizeof name, "f%d", all->n_fifos);
         all->fifos[all->n_fifos++] = all->n_flows;
         if (mkfifo(name, 0600)) dies("mkfifo");
         p[0] = open(name, O_RDONLY | O_NONBLOCK);
@@ -54,7 +55,8 @@ static void makes(struct end *unused) {
         for (int i = 0; i < 2; i++) {
             struct sockaddr_in each = *(struct sockaddr_in *)&a;
             p[i] = socket(AF_INET, SOCK_DGRAM, 0);
-            if (bind(p[i], (void *)&each, sizeof each) || getsockname(p[i], (void *)&names_of[i], &(socklen_t){sizeof each}))
+            if (bind(p[i], (void *)&each, sizeof each) ||
+                getsockname(p[i], (void *)&names_of[i], &(socklen_t){sizeof each}))
                 dies("bind");
         }
         for (int i = 0; i < 2; i++)
@@ -64,12 +66,14 @@ static void makes(struct end *unused) {
         int l = socket(a.ss_family = kind == TCP ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
         socklen_t n = kind == TCP ? sizeof a : sizeof a.ss_family;
         if (kind == TCP) ((struct sockaddr_in *)&a)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        if (bind(l, (void *)&a, n) || getsockname(l, (void *)&a, &(socklen_t){sizeof a}) || listen(l, 1)) dies("listen");
+        if (bind(l, (void *)&a, n) || getsockname(l, (void *)&a, &(socklen_t){sizeof a}) || listen(l, 1))
+            dies("listen");
         p[0] = socket(a.ss_family, SOCK_STREAM, 0);
         if (connect(p[0], (void *)&a, kind == TCP ? sizeof a : sizeof a.ss_family + 6)) dies("connect");
         p[1] = accept(l, 0, 0);
         close(l);
-        for (int i = 0; i < 2 && kind == TCP; i++) setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        for (int i = 0; i < 2 && kind == TCP; i++)
+            setsockopt(p[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     }
     }
     pair_of(p[0], p[1], kind, kind > FIFO);
@@ -102,7 +106,8 @@ static void writes_much(struct end *e) {
 /* All of k bytes that are, or will be, there. */
 static void reads_exactly(struct end *e) {
     struct flow *f = in_of(e);
-    if (!moves_bytes(e) || e->kind == UDP || !f || f->bytes <= 0 || !claims(e->in, 0) || is_nonblocking(e)) return;
+    if (!moves_bytes(e) || e->kind == UDP || !f || f->bytes <= 0 || !claims(e->in, 0) || is_nonblocking(e))
+        return;
     long k = 1 + draw(f->bytes < 200000 || !draw(3) ? f->bytes : 200000), got = 0, r = 0;
     unsigned h = SUM;
     while (got < k && (r = CALL(read(e->fd, into, k - got))) > 0) h = sum(h, into, r), got += r;
@@ -119,6 +124,7 @@ static void reads(struct end *e) {
     struct iovec v[2] = {{into, n / 2}, {into + n / 2, n - n / 2}};
     struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
     if (e->kind < PAIR && how > 1) how -= 2;
+    me->waits_for_all = how > 1 && flags & MSG_WAITALL;
     long r = CALL(how == 0   ? read(e->fd, into, n)
                   : how == 1 ? readv(e->fd, v, 2)
                   : how == 2 ? recv(e->fd, into, n, flags)
@@ -131,7 +137,8 @@ static void reads(struct end *e) {
 static void reads_in_time(struct end *e) {
     struct timeval some = {0, 3000}, any = {0, 0};
     struct flow *f = in_of(e);
-    if (!moves_bytes(e) || e->kind < PAIR || !f || f->big || f->bytes > MOST_BYTES || !claims(e->in, 0)) return;
+    if (!moves_bytes(e) || e->kind < PAIR || !f || f->big || f->bytes > MOST_BYTES || !claims(e->in, 0))
+        return;
     long set = answer(setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &some, sizeof some));
     long r = answer(draw(2) ? read(e->fd, into, 3000) : recv(e->fd, into, 3000, draw(2) ? MSG_WAITALL : 0));
     took(e, r);
@@ -175,25 +182,33 @@ static void selects(struct end *e) {
     FD_ZERO(&w);
     if (reads) FD_SET(e->fd, &r);
     if (!reads || draw(2)) FD_SET(o->fd, &w);
-    says(e, "select to %d.%d, %d: %ld", o->in, o->out, is_now, CALL(select(FD_SETSIZE, &r, &w, 0, is_now ? &now : 0)));
+    says(e, "select to %d.%d, %d: %ld", o->in, o->out, is_now,
+         CALL(select(FD_SETSIZE, &r, &w, 0, is_now ? &now : 0)));
     says(0, "%d %d", !!FD_ISSET(e->fd, &r), !!FD_ISSET(o->fd, &w));
 }
 static void controls_a_set(struct end *e) {
-    static const unsigned events[] = {EPOLLIN, EPOLLIN, EPOLLOUT, EPOLLIN | EPOLLONESHOT, EPOLLIN | EPOLLRDHUP, 0};
+    static const unsigned events[] = {
+        EPOLLIN, EPOLLIN, EPOLLOUT, EPOLLIN | EPOLLONESHOT, EPOLLIN | EPOLLRDHUP, 0};
     static const int commands[] = {EPOLL_CTL_ADD, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL};
     struct end *set = any_of(SET);
-    struct epoll_event event = {ONE_OF(events), {.u64 = all->call}};
+    struct epoll_event event = {ONE_OF(events), {.u64 = all->n_members}};
     int command = ONE_OF(commands);
-    if (!set || e->kind == SET || all->n_members > FLOWS - 1 || !claims(e->in, 0) || !claims(e->out, 1)) return;
+    if (!set || e->kind == SET || all->n_members > FLOWS - 1 || !claims(e->in, 0) || !claims(e->out, 1))
+        return;
+    int is_edge = all->has_edges && draw(2);
+    if (is_edge) event.events |= EPOLLET;
     long r = answer(epoll_ctl(set->fd, command, e->fd, &event));
-    if (command == EPOLL_CTL_ADD) all->members[all->n_members].in = e->in, all->members[all->n_members++].out = e->out;
+    if (command != EPOLL_CTL_DEL && r == 0) {
+        all->members[all->n_members].in = e->in, all->members[all->n_members].out = e->out;
+        all->members[all->n_members].is_edge = is_edge, all->members[all->n_members++].has_news = 1;
+    }
     says(e, "epoll_ctl %d %x: %ld", command, event.events, r);
 }
 static void waits_for_a_set(struct end *unused) {
     struct epoll_event event[64];
     struct end *set = any_of(SET);
     unsigned long h = 0;
-    int now = draw(2) ? 1 + draw(2) : 0;
+    int now = all->has_edges || draw(2) ? 1 + draw(2) : 0, told = 0;
     (void)unused;
     if (!set) return;
     for (int i = 0; i < all->n_members; i++) {
@@ -201,15 +216,30 @@ static void waits_for_a_set(struct end *unused) {
         if (is_unsure(in) || is_unsure(to)) return;
         if (!now && (me->n_claims > CLAIMS - 3 || !claims(in, 0) || !claims(to, 1))) return;
     }
-    long r = now ? answer(epoll_wait(set->fd, event, 64, now > 1 ? 2 : 0)) : CALL(epoll_wait(set->fd, event, 64, -1));
-    for (int i = 0; i < r; i++) h += (event[i].data.u64 * 31 + event[i].events) * 2654435761ul;
-    says(set, "epoll_wait %d: %ld %lx", now, r, h);
+    long r = now ? answer(epoll_wait(set->fd, event, 64, now > 1 ? 2 : 0))
+                 : CALL(epoll_wait(set->fd, event, 64, -1));
+    for (int i = 0; i < r; i++) {
+        int m = event[i].data.u64, is_edge = all->members[m].is_edge;
+        unsigned is = event[i].events;
+        /* An edge may be told once too often, where a ring is handed back; never too seldom. */
+        if (is_edge) {
+            int over = is & (EPOLLHUP | EPOLLRDHUP) && !all->members[m].is_over,
+                news = is & EPOLLIN && all->members[m].has_news;
+            if (!over && !news) continue;
+            all->members[m].is_over |= over;
+            if (news) all->members[m].has_news = 0;
+            is &= ~EPOLLOUT;
+        }
+        h += (m * 31ul + is) * 2654435761ul, told++;
+    }
+    says(set, "epoll_wait %d: %ld %lx", now, r < 0 ? r : told, h);
 }
 static void splices(struct end *from) {
     struct end *to = any();
     size_t n = length();
     n = n < 4096 ? n : 4096;
-    if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0) return;
+    if (!moves_bytes(from) || !moves_bytes(to) || from->kind == UDP || to->kind == UDP || from->in < 0)
+        return;
     if (in_of(from)->big || !has_room(to, 4096)) return;
     /* LINUX splice(2): one that waits for a socket keeps all others from the pipe meanwhile */
     if (from->kind > FIFO && in_of(from)->bytes <= 0) return;
@@ -232,7 +262,8 @@ static void sends_a_file(struct end *e) {
 }
 static void tees(struct end *from) {
     struct end *to = any();
-    if (from->kind > FIFO || to->kind > FIFO || from->in < 0 || in_of(from)->big || !has_room(to, 4096)) return;
+    if (from->kind > FIFO || to->kind > FIFO || from->in < 0 || in_of(from)->big || !has_room(to, 4096))
+        return;
     if (!has_places(to) || !claims(from->in, 0) || !claims(to->out, 1)) return;
     long r = CALL(tee(from->fd, to->fd, 4096, draw(2) ? SPLICE_F_NONBLOCK : 0));
     wrote(to, r);
@@ -248,6 +279,22 @@ static void gives_pages(struct end *e) {
     long r = CALL(vmsplice(e->fd, &v, 1, 0));
     wrote(e, r);
     says(e, "vmsplice of %zu: %ld", n, r);
+}
+static void asks_a_ring(struct end *e) {
+    static const int ops[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_RECV, IORING_OP_SEND};
+    size_t n = 1 + length();
+    int how = draw(4), is_write = how % 2;
+    if (!moves_bytes(e) ||
+        (is_write ? !has_room(e, n) : e->in < 0 || is_unsure(e->in) || in_of(e)->bytes <= 0))
+        return;
+    if (!claims(is_write ? e->out : e->in, is_write)) return;
+    if (is_write) fill(n);
+    long r = answer(by_ring(ops[how], e->fd, is_write ? out : into, n));
+    if (is_write)
+        wrote(e, r);
+    else
+        took(e, r);
+    says(e, "ring %d of %zu: %ld %x", how, n, r, is_write ? 0 : sum(SUM, into, r));
 }
 static void sizes(struct end *e) {
     static const int each[] = {65536, 100000, 131072, 1 << 20};
@@ -284,12 +331,12 @@ static void duplicates(struct end *e) {
 static void opens_again(struct end *e) {
     static const int ways[] = {O_RDONLY, O_WRONLY, O_RDWR};
     char name[32];
-    int how = draw(3), x = all->n_fifos ? all->fifos[draw(all->n_fifos)] : -1, by_name = draw(2),
-        nonblock = draw(3) ? O_NONBLOCK : 0;
+    int how = draw(3), number = all->n_fifos ? draw(all->n_fifos) : 0,
+        x = all->n_fifos ? all->fifos[number] : -1, by_name = draw(2), nonblock = draw(3) ? O_NONBLOCK : 0;
     if (table()->n > ENDS - 3) return;
     if (by_name && x >= 0) {
         if (me == all->workers) nonblock = O_NONBLOCK;
-        snprintf(name, sizeof name, "f%d", x);
+        snprintf(name, sizeof name, "f%d", number);
         if (how != 1 && !claims(x, 0)) return;
         if (how == 1 && !claims(x, 1)) return;
     } else {
@@ -304,6 +351,19 @@ static void opens_again(struct end *e) {
     /* docs/fifo.md: one that takes no part finds the bytes after some milliseconds */
     if (by_name && nonblock && how != 1) usleep(30000);
     if (fd >= 0) add(fd, e->kind == FIFO || by_name ? FIFO : PIPE, how == 1 ? -1 : x, how == 0 ? -1 : x);
+}
+/* Another FIFO by the name of one that some may have. */
+static void renews(struct end *unused) {
+    int number = all->n_fifos ? draw(all->n_fifos) : 0;
+    char name[32];
+    (void)unused;
+    if (!all->n_fifos || all->n_flows > FLOWS - 3 || all->flows[all->fifos[number]].taken[0] ||
+        all->flows[all->fifos[number]].taken[1])
+        return;
+    snprintf(name, sizeof name, "f%d", number);
+    if (unlink(name) || mkfifo(name, 0600)) dies("mkfifo");
+    all->fifos[number] = all->n_flows++;
+    says(0, "flow %d for %s", all->fifos[number], name);
 }
 static void closes(struct end *e) {
     if (table()->n < 6 || draw(2)) return;
@@ -330,7 +390,8 @@ static void connects(struct end *unused) {
     if (!all->n_listeners || table()->n > ENDS - 3 || all->n_flows > FLOWS - 3) return;
     int i = draw(all->n_listeners), one = 1;
     struct sockaddr_un u = {AF_UNIX, ""};
-    struct sockaddr_in t = {.sin_family = AF_INET, .sin_port = all->listeners[i].port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in t = {
+        .sin_family = AF_INET, .sin_port = all->listeners[i].port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int is_tcp = all->listeners[i].kind == TCP, s = socket(is_tcp ? AF_INET : AF_UNIX, SOCK_STREAM, 0);
     struct flow *l = &all->flows[all->listeners[i].flow];
     (void)unused;
