@@ -284,7 +284,9 @@ static void reads_that_wait(struct end *e) {
     size_t n = length();
     struct timeval t = {0, 2000}, none = {0, 0};
     struct pollfd p = {e->fd, POLLIN, 0};
-    int is_timed = e->kind > FIFO && e->kind < UDP && draw(2);
+    int is_stream = e->kind > FIFO && e->kind < UDP, least = 1;
+    if (is_stream) getsockopt(e->fd, SOL_SOCKET, SO_RCVLOWAT, &least, &(socklen_t){sizeof least});
+    int is_timed = is_stream && (draw(2) || least > 1);
     if (!is_timed && poll(&p, 1, 0) != 1) return;
     ioctl(e->fd, FIONBIO, &off);
     if (is_timed) setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
@@ -365,13 +367,14 @@ static void asks(struct end *e) {
     }
 }
 static void sets(struct end *e) {
-    static const int sizes[] = {65536, 131072, 1 << 20, 65537}, options[] = {SO_KEEPALIVE, SO_PRIORITY, SO_PASSCRED};
+    static const int sizes[] = {65536, 131072, 1 << 20, 65537}, options[] = {SO_KEEPALIVE, SO_PRIORITY, SO_PASSCRED, SO_RCVLOWAT};
     int one = 1, what;
     if (e->kind <= FIFO || !draw(4)) {
         what = ONE_OF(sizes);
         return says(e, "F_SETPIPE_SZ %d: %ld", what, answer(fcntl(e->fd, F_SETPIPE_SZ, what)));
     }
     what = ONE_OF(options);
+    if (what == SO_RCVLOWAT) one = draw(200);
     if (what != SO_PASSCRED || !draw(4)) says(e, "sets SO %d: %ld", what, answer(setsockopt(e->fd, SOL_SOCKET, what, &one, sizeof one)));
 }
 static void polls(struct end *unused) {

@@ -177,7 +177,7 @@ static const struct {
              {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},         {sends_a_file, 2},
              {tees, 1},           {gives_pages, 1},     {sizes, 1},           {asks_a_ring, 2},
              {asks, 3},           {blocks, 2},          {duplicates, 2},      {opens_again, 3},
-             {renews, 1},         {closes, 6},          {shuts, 1},           {connects, 3},
+             {renews, 1}, {lingers, 1},         {closes, 6},          {shuts, 1},           {connects, 3},
              {accepts, 3},        {forks, 2},           {starts_a_thread, 2}, {executes, 2},
              {passes, 2}};
 static void handles(int unused) {

@@ -321,6 +321,12 @@ static void blocks(struct end *e) {
     else
         says(e, "F_SETFL %d: %ld", on, answer(fcntl(e->fd, F_SETFL, on ? O_NONBLOCK : 0)));
 }
+/* The last close(2) will reset. */
+static void lingers(struct end *e) {
+    struct linger l = {1, 0};
+    if (e->kind != TCP) return;
+    says(e, "SO_LINGER: %ld", answer(setsockopt(e->fd, SOL_SOCKET, SO_LINGER, &l, sizeof l)));
+}
 static void duplicates(struct end *e) {
     if (table()->n > ENDS - 3) return;
     int how = draw(3), fd = how == 0 ? dup(e->fd) : fcntl(e->fd, how == 1 ? F_DUPFD_CLOEXEC : F_DUPFD, 50);
