@@ -1,5 +1,5 @@
 /* Checks: connections with names from their first byte on: short ones, calls that sleep before the first byte comes, sets and polls that
- * were there before the connection, fork, dup, exec and SCM_RIGHTS at each moment of a young connection, bytes before accept(2).
+ * were there before the connection, fork, dup, exec and SCM_RIGHTS at each moment of a young connection, bytes before accept(2), a thread for each.
  * Does not check: connections that are hot when they are looked at (the other unix_*.c). */
 #define MODES "path", "abstract", "tcp", "tcp6"
 #include "unix_calls.h"
@@ -505,6 +505,41 @@ static void a_handler_over_a_poll(void) {
         forgets();
     }
 }
+/* A thread for each connection, which waits for it before it reads: the writer asks for the other end meanwhile. */
+enum { CONNECTIONS = 600 };
+static void *answers(void *fd) {
+    waits_for(SELECTS, 0, (long)fd);
+    IS(takes_from((long)fd, 0, 100), 100);
+    write_all((long)fd, at(0), 10);
+    close((long)fd);
+    return 0;
+}
+static long a_thread_each(long how) {
+    pthread_t t;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        long fd = accepts();
+        if (how != 0) answers((void *)fd);
+        else CHECK(!pthread_create(&t, 0, answers, (void *)fd) && !pthread_detach(t), "pthread_create");
+    }
+    return 0;
+}
+static void matched_while_polled(void) {
+    for (int how = 0; how < 2; how++) {
+        named();
+        falls_asleep(0, a_thread_each, how);
+        for (int i = 0; i < CONNECTIONS; i++) {
+            int fd = calls(&A, SIZE);
+            IS(poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1), 1);
+            write_all(fd, at(0), 100);
+            waits_for(POLLS, 0, fd);
+            IS(takes_from(fd, 0, 10), 10);
+            IS(takes_from(fd, 0, 1), 0);
+            close(fd);
+        }
+        wakes(0);
+        forgets();
+    }
+}
 static void many(void) {
     enum { N = 60 };
     int fds[N];
@@ -522,4 +557,5 @@ static void many(void) {
     forgets();
 }
 UNIX_MAIN(T(short_ones), T(grows), T(writes_left_to_kernel), T(a_sleeping_reader), T(two_readers), T(waiters), T(added_to_a_waiter), T(added_before), T(served_by_a_child),
-          T(shared_by_two), T(before_accept), T(by_two_numbers), T(passed_on), T(given_to_a_program), T(credentials), T(a_handler), T(a_handler_over_a_poll), T(many))
+          T(shared_by_two), T(before_accept), T(by_two_numbers), T(passed_on), T(given_to_a_program), T(credentials), T(a_handler), T(a_handler_over_a_poll), T(matched_while_polled),
+          T(many))

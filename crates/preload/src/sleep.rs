@@ -69,10 +69,11 @@ pub fn begin(f: &mut Frame) -> Begun {
             list.has_cold |= udp::is_cold(fd);
             return true;
         }
-        if let Some((ch, slot)) = ready::channel_by(&me, fd) {
-            begun = list.add(&me, ch, slot as u16, fd, events, only == Some(fd));
-        } else if let Some(slot) = fdtable::unmatched(fd) {
+        // In this order: one that was matched in between, and that neither found, would be waited for uncounted.
+        if let Some(slot) = fdtable::endpoint(fd).and_then(|end| end.unmatched()) {
             begun = list.add_unmatched(slot as u16, fd);
+        } else if let Some((ch, slot)) = ready::channel_by(&me, fd) {
+            begun = list.add(&me, ch, slot as u16, fd, events, only == Some(fd));
         }
         matches!(begun, Begun::Waits(_))
     });
