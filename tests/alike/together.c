@@ -172,14 +172,14 @@ static void comes(void) {
 static const struct {
     void (*makes)(struct end *);
     int weight;
-} calls[] = {{makes, 3},          {writes, 24},         {writes_much, 2},     {reads, 22},
-             {reads_exactly, 6},  {reads_in_time, 2},   {polls, 4},           {selects, 2},
-             {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},         {sends_a_file, 2},
-             {tees, 1},           {gives_pages, 1},     {sizes, 1},           {asks_a_ring, 2},
-             {asks, 3},           {blocks, 2},          {duplicates, 2},      {opens_again, 3},
-             {renews, 1}, {lingers, 1},         {closes, 6},          {shuts, 1},           {connects, 3},
-             {accepts, 3},        {forks, 2},           {starts_a_thread, 2}, {executes, 2},
-             {passes, 2}};
+} calls[] = {{makes, 3},          {writes, 24},         {writes_much, 2}, {reads, 22},
+             {reads_exactly, 6},  {reads_in_time, 2},   {polls, 4},       {selects, 2},
+             {controls_a_set, 3}, {waits_for_a_set, 3}, {splices, 2},     {sends_a_file, 2},
+             {tees, 1},           {gives_pages, 1},     {sizes, 1},       {asks_a_ring, 2},
+             {asks, 3},           {blocks, 2},          {duplicates, 2},  {opens_again, 3},
+             {renews, 1},         {lingers, 1},         {closes, 6},      {shuts, 1},
+             {connects, 3},       {accepts, 3},         {forks, 2},       {starts_a_thread, 2},
+             {executes, 2},       {passes, 2}};
 static void handles(int unused) {
     (void)unused;
     if (me) me->handled++;

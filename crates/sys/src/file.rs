@@ -313,48 +313,36 @@ pub fn each_of_set(fd: usize, mut f: impl FnMut(usize, u64)) {
             v.wrapping_mul(base.into()).wrapping_add(d.into())
         }))
     };
-    let (mut text, mut line, mut n) = ([0u8; 4096], [0u8; 160], 0);
-    // SAFETY: `path` is NUL terminated; `text` is ours for the reads.
-    unsafe {
-        let info = call6(
-            nr::OPENAT,
-            -100isize as usize,
-            path.address(),
-            O_CLOEXEC,
-            0,
-            0,
-            0,
-        );
-        if failed(info) {
-            return;
-        }
-        loop {
-            let got = call3(
-                nr::READ,
-                info as usize,
-                text.as_mut_ptr() as usize,
-                text.len(),
-            );
-            if got <= 0 {
-                break;
-            }
-            for &c in &text[..got as usize] {
-                if c != b'\n' {
-                    line[n] = c;
-                    n = (n + 1).min(line.len() - 1);
-                    continue;
-                }
-                if let (Some(fd), Some(file)) = (
-                    value(&line[..n], b"tfd:", 10),
-                    value(&line[..n], b"ino:", 16),
-                ) {
-                    f(fd as usize, file);
-                }
-                n = 0;
-            }
-        }
-        close(info as usize);
+    let info = open(&path, O_CLOEXEC);
+    if failed(info) {
+        return;
     }
+    let info = info as usize;
+    // A handler's stack may be small.
+    let (mut text, mut line, mut n) = ([0u8; 256], [0u8; 160], 0);
+    loop {
+        // SAFETY: `text` is ours for the read.
+        let got = unsafe { call3(nr::READ, info, text.as_mut_ptr() as usize, text.len()) };
+        if got <= 0 {
+            break;
+        }
+        for &c in &text[..got as usize] {
+            if c != b'\n' {
+                line[n] = c;
+                n = (n + 1).min(line.len() - 1);
+                continue;
+            }
+            let numbers = (
+                value(&line[..n], b"tfd:", 10),
+                value(&line[..n], b"ino:", 16),
+            );
+            if let (Some(fd), Some(file)) = numbers {
+                f(fd as usize, file);
+            }
+            n = 0;
+        }
+    }
+    close(info);
 }
 
 /// write(2).
